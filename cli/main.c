@@ -55,8 +55,8 @@ static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
         context->ranks = comm_describe(context->comm);
         clt_log_set_first(context->ranks->rank == 0); /* what the config brings is warned of once */
         ocl_prepare_process(context->ranks->local_ranks, context->ranks->core_ranks);
-        clt_remote_wait_until(
-            NULL); /* ranks stop together: one that gives up alone would leave the others waiting */
+        /* ranks stop together: a rank that gives up alone would leave the others waiting */
+        clt_remote_wait_until(NULL);
     } else if (!(entry->flags & CMD_HIDDEN)) {
         if (entry->flags & CMD_RANKS)
             comm_warn_if_alone();
@@ -81,7 +81,8 @@ static int finish(cmd_context *context, clt_status status)
         if (!rank_0_says_it(context, status))
             cmd_print_error(context, status);
         if (!comm_abort(context->comm, status))
-            _exit(clt_status_exit_code(status)); /* the launcher or the other ranks notice its end */
+            /* the launcher or the other ranks notice that this process ends */
+            _exit(clt_status_exit_code(status));
     } else if (status == CLT_EINTERRUPTED && cmd_prints(context)) {
         cmd_print_error(context, status);
     }
@@ -91,7 +92,7 @@ static int finish(cmd_context *context, clt_status status)
 }
 
 /* If the program was started without one of the descriptors 0 to 2, the next file that it opens would get
- * that number, and output would end up there; so /dev/null takes its place. False: it cannot be opened. */
+ * that number and receive output, so /dev/null takes its place. False: it cannot be opened. */
 static bool open_standard_descriptors(void)
 {
     int fd = open("/dev/null", O_RDWR);
@@ -111,12 +112,13 @@ int main(int argc, char **argv)
     cmd_signals_install(flags & CMD_HIDDEN  ? CMD_SIGNALS_CHILD
                         : flags & CMD_STOPS ? CMD_SIGNALS_STOP
                                             : CMD_SIGNALS_END);
-    (void)signal(SIGCHLD, SIG_DFL); /* a parent may have had it ignored, and then no child's end is told */
+    /* a parent may have made this process ignore the signal, and then no child's end is reported */
+    (void)signal(SIGCHLD, SIG_DFL);
     cmd_context context = {
         .stop = cmd_stop_flag(), .program = argv[0], .keeps_work = (flags & CMD_STOPS) != 0};
     start_log(&context);
     clt_program_is_this();
-    (void)clt_copies_use(NULL); /* with the settings of the environment, it does not fail */
+    (void)clt_copies_use(NULL); /* with the settings of the environment, this does not fail */
     clt_remote_wait_until(cmd_stop_flag());
     clt_families_register();
     clt_self_test_register(); /* used if no child process can be started */
@@ -136,8 +138,8 @@ int main(int argc, char **argv)
     bool option = argv[1][0] == '-';
     if (status == CLT_OK)
         status = option ? entry->run(&context, 1, argv) : entry->run(&context, argc - 1, argv + 1);
-    /* Output that could not be written, now or earlier, is an error, but for a training run, whose work is
-     * done even if nobody reads its output. */
+    /* Output that could not be written, now or earlier, is an error, except for a training run, whose work
+     * is done even if nobody reads its output. */
     bool lost = fflush(stdout) == EOF || ferror(stdout);
     if (lost && status == CLT_OK && !context.keeps_work)
         status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "writing to the standard output failed");

@@ -43,8 +43,8 @@ typedef struct node_sum {
     comm *group;
     comm_type type;
     int64_t count, most, size;
-    char *data;        /* ordinary memory; or NULL, and `part`: */
-    void *const *part; /* the slice that this rank owns, in the memory of each local rank */
+    char *data;        /* ordinary memory; NULL: `part` is used */
+    void *const *part; /* the memory of each local rank, in which this rank owns one slice */
     bool everywhere;
 } node_sum;
 
@@ -57,11 +57,11 @@ static void slice_of(const comm *c, int64_t count, int local_rank, int64_t *firs
 
 static clt_status meet(comm *c)
 {
-    return c->segment ? comm_segment_barrier(c) : CLT_OK; /* a rank alone on its host has none */
+    return c->segment ? comm_segment_barrier(c) : CLT_OK; /* a rank alone on its host needs no barrier */
 }
 
-/* Adds up a piece over the local ranks, into `own` or, to be sent as f32, into `wide`; and into `out` if not
- * NULL. */
+/* Adds up a piece over the local ranks: into `own`, or into `wide` if it is sent as f32, and into `out` too
+ * if that is not NULL. */
 static void add_local(const node_sum *s, const void *const *part, void *own, void *out, float *wide,
                       comm_piece *piece)
 {
@@ -102,7 +102,7 @@ static clt_status run_pieces(node_sum *s, clt_status (*begin)(void *, int64_t, f
                                           .end = end});
 }
 
-/* --- of ordinary memory, by way of slots in shared memory --- */
+/* --- data in ordinary memory, copied through slots in shared memory --- */
 
 static void *slot(const node_sum *s, int local_rank, int64_t k)
 {
@@ -111,7 +111,7 @@ static void *slot(const node_sum *s, int local_rank, int64_t k)
     return all ? all + (c->slot + k) % COMM_SLOTS * c->slot_bytes : s->data + k * s->most * s->size;
 }
 
-/* Copies everything except this rank's slice into shared memory, since others add it up. */
+/* Copies everything except this rank's slice into shared memory, because others add those slices up. */
 static clt_status begin_copied(void *context, int64_t k, float *wide, comm_piece *piece)
 {
     const node_sum *s = context;
@@ -136,8 +136,8 @@ static clt_status begin_copied(void *context, int64_t k, float *wide, comm_piece
     return CLT_OK;
 }
 
-/* On one host all ranks have met in `begin` of piece k + 2, after their sums of piece k; only the last two
- * pieces need a barrier, which they share. */
+/* On one host, `begin` of piece k + 2 was a barrier after all sums of piece k. Only the last two pieces need
+ * a barrier here, and share it. */
 static clt_status end_copied(void *context, int64_t k, const comm_piece *piece)
 {
     const node_sum *s = context;
@@ -172,7 +172,7 @@ static clt_status nodes_all_reduce(comm *c, void *data, int64_t count, comm_type
 
 const comm_algorithm comm_algorithm_nodes = {"nodes", nodes_unsuited, nodes_is_tree, nodes_all_reduce};
 
-/* --- in memory that the local ranks see --- */
+/* --- data in memory that the local ranks share --- */
 
 static bool is_spread(const comm_memory *m, comm_type type)
 {
@@ -210,7 +210,7 @@ static clt_status end_in_place(void *context, int64_t k, const comm_piece *piece
     return CLT_OK;
 }
 
-/* Sums the slice that this rank owns; on one host the sum is written where it belongs at once. */
+/* Sums the slice that this rank owns; on one host the sum is written directly to where it belongs. */
 static clt_status sum_slice(node_sum *s)
 {
     comm *c = s->group;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The algorithms of an all-reduce by messages, and the choice among all algorithms. tree to rank 0 along a
- * binomial tree and back: few messages, each of everything. For little data. halving halves of the data are
- * exchanged with ranks 1, 2, 4 ... away and gathered the same way back: the fewest messages that send each
- * byte about twice. Ranks must be a power of two. ring 1 / ranks of the data travels round the ring, being
- * added to, and round once more. slices every rank gets one slice from all ranks, adds it up and sends the
- * sum to all; pieces overlap (pieces.c): the only one by messages that rounds 16-bit sums once. If the number
- * of ranks is a power of two, tree, halving, slices and nodes (algorithm_nodes.c) all add in the order of
- * comm_sum_parts, a binary tree over the ranks, and give the same bits. */
+ * The algorithms of an all-reduce by messages, and the choice among all algorithms:
+ *   tree     to rank 0 along a binomial tree and back: few messages, each with all data. For little data.
+ *   halving  halves of the data are exchanged with ranks 1, 2, 4 ... away and gathered the same way back:
+ *            the fewest messages that send each byte about twice. Needs a power of two of ranks.
+ *   ring     1 / ranks of the data travels round the ring, being added to, and round once more.
+ *   slices   every rank gets one slice from all ranks, adds it up and sends the sum to all; pieces overlap
+ *            (pieces.c). The only algorithm by messages that rounds 16-bit sums once.
+ * If the number of ranks is a power of two, tree, halving, slices and nodes (algorithm_nodes.c) all add in
+ * the order of comm_sum_parts, a binary tree over the ranks, and give the same bits. */
 #include "comm/comm_internal.h"
 
 bool comm_always_tree(const comm *c)
@@ -231,15 +232,15 @@ clt_status comm_native_sum(comm *c, void *data, int64_t count, comm_type type)
 
 /* --- the choice --- */
 
-/* In the order of preference where no algorithm was asked for or measured. */
+/* In the order of preference, which holds unless an algorithm was asked for or measured. */
 static const comm_algorithm *const algorithms[] = {&comm_algorithm_nodes,   &comm_algorithm_slices,
                                                    &comm_algorithm_halving, &comm_algorithm_ring,
                                                    &comm_algorithm_tree,    &comm_algorithm_native};
 #define ALGORITHMS (sizeof algorithms / sizeof algorithms[0])
-/* Bytes up to which the number of messages decides, not their size. */
+/* Up to this number of bytes the number of messages decides, not their size. */
 #define SMALL 4096
-/* Bytes at a time for algorithms that do not cut pieces themselves: scratch memory stays small, and sums are
- * still in a cache when they are sent on. */
+/* Bytes of a piece, for algorithms that do not cut pieces themselves: scratch memory stays small, and sums
+ * are still in a cache when they are sent on. */
 #define PIECE ((int64_t)32 << 20)
 
 const char *comm_algorithm_name(size_t index)
@@ -290,7 +291,7 @@ clt_status comm_run_all_reduce(comm *c, void *data, int64_t count, comm_type typ
     if (c->info.ranks == 1 || count == 0)
         return CLT_OK;
     if (!algorithm)
-        CLT_FAIL(CLT_EINTERNAL, "no algorithm knows this all-reduce");
+        CLT_FAIL(CLT_EINTERNAL, "no algorithm can compute this all-reduce");
     int64_t size = comm_type_bytes(type), most = PIECE / size;
     if (algorithm == &comm_algorithm_native || algorithm == &comm_algorithm_nodes ||
         algorithm == &comm_algorithm_slices)

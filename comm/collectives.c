@@ -11,7 +11,7 @@
 #include "engine/base/mem.h"
 
 typedef struct posted {
-    comm_request request; /* first, since users hold a pointer to it */
+    comm_request request; /* first member, since users hold a pointer to it */
     comm *group;
     comm_call call;
 } posted;
@@ -69,9 +69,9 @@ static clt_status check_call(const comm *c, const comm_call *call)
         CLT_FAIL(CLT_EINTERNAL, "%s was asked for %lld elements at %p", names[call->kind],
                  (long long)call->count, call->data);
     if (call->kind == COMM_ALL_REDUCE && half && call->op != COMM_SUM)
-        CLT_FAIL(CLT_EINTERNAL, "an all-reduce of a 16-bit type can only add up");
+        CLT_FAIL(CLT_EINTERNAL, "an all-reduce of a 16-bit type can only compute sums");
     if (call->kind == COMM_REDUCE_SCATTER && !half && call->type != COMM_F32)
-        CLT_FAIL(CLT_EINTERNAL, "a reduce-scatter knows f32, f16 and bf16 only");
+        CLT_FAIL(CLT_EINTERNAL, "a reduce-scatter takes f32, f16 and bf16 only");
     if ((call->kind == COMM_REDUCE_SCATTER || call->kind == COMM_ALL_GATHER) && call->grain < 1)
         CLT_FAIL(CLT_EINTERNAL, "%s with grains of %lld elements", names[call->kind], (long long)call->grain);
     if (call->kind == COMM_BROADCAST && (call->root < 0 || call->root >= c->info.ranks))

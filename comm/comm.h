@@ -19,12 +19,13 @@ typedef enum comm_op { COMM_SUM, COMM_MAX, COMM_MIN } comm_op;
 typedef enum comm_type { COMM_F32, COMM_F64, COMM_I64, COMM_U8, COMM_F16, COMM_BF16 } comm_type;
 int64_t comm_type_bytes(comm_type type);
 
-/* Ranks that work together: all of the job (comm_create), or some of them (comm_split). The local ranks are
- * the group's ranks on this rank's host: the same host name and the same running kernel. */
+/* Ranks that work together: all ranks of the job (comm_create), or some of them (comm_split). Local ranks
+ * are the ranks of the group that run on this rank's host: the same host name and the same running
+ * kernel. */
 typedef struct comm comm;
 typedef struct comm_info {
     int rank, ranks, local_rank, local_ranks;
-    int core_ranks;  /* local ranks that may run on this rank's cores, itself included */
+    int core_ranks;  /* local ranks, including this one, that may run on this rank's cores */
     int nodes;       /* hosts on which the group has ranks */
     bool even_nodes; /* every host has local_ranks ranks, with consecutive numbers */
     char host[64];
@@ -35,13 +36,13 @@ typedef struct comm_info {
 /* True when the environment says that a launcher (mpirun, srun with PMI or PMIx) started this process. */
 bool comm_under_launcher(void);
 /* The number of processes that srun started without PMI or PMIx: they cannot find each other, so each of
- * them does the whole work. 1 if this process was not started so. */
+ * them does the whole work. Otherwise 1. */
 int comm_tasks_alone(void);
-/* Warns if comm_tasks_alone() > 1, and says what srun needs. comm_create does so itself; a program that
- * calls comm_create only under a launcher calls this function where there is none. */
+/* Warns if comm_tasks_alone() > 1, and says what srun needs. comm_create does this itself. A program that
+ * calls comm_create only under a launcher calls this function when there is no launcher. */
 void comm_warn_if_alone(void);
-/* Where comm_create looks for its module: finds another file there. False: it is in none of these folders, or
- * `size` bytes are too few for its path. */
+/* Finds a file in the folders where comm_create looks for its module. False: no folder has it, or its path
+ * needs more than `size` bytes. */
 bool comm_module_file(const char *name, char *path, size_t size);
 /* The name of the library that keeps the ports of a local job's mpirun on the loopback address
  * (loopback.c). */
@@ -53,11 +54,11 @@ clt_status comm_create(comm **out);
 /* A collective call of all ranks of `parent`: ranks with the same colour become a group, numbered by key and
  * then by their rank in parent. A rank with a negative colour joins no group: *out is NULL. */
 clt_status comm_split(comm *parent, int colour, int key, comm **out);
-/* The same for little data, such as records of a few KB: the group takes 384 KiB of shared memory for each
+/* comm_split for little data, such as records of a few KB: the group takes 384 KiB of shared memory for each
  * local rank instead of 12 MiB. Larger data is cut into more pieces. */
 clt_status comm_split_small(comm *parent, int colour, int key, comm **out);
-/* Bytes of shared memory that a group takes for each rank, on hosts with several ranks; small: a group made
- * by comm_split_small. */
+/* Bytes of shared memory that a group takes for each rank, on hosts with several ranks. `small`: for a group
+ * made by comm_split_small. */
 int64_t comm_group_bytes(bool small);
 /* Frees a group; NULL is fine. The group of the whole job is freed last, which also finalizes the transport.
  * Requests that were not waited for are dropped, so nothing may call comm_request_ready for them afterwards.
@@ -69,8 +70,8 @@ const comm_info *comm_describe(const comm *c);
 
 /* Every collective must end within `seconds` on every rank (600 until this is called). One that does not
  * fails with CLT_ECOMM on all ranks that still answer. The message names the late ranks and says what each
- * of them (if it answers) and this rank were doing, and for how long. Collectives also fail so when the
- * process of another rank on this host has ended. */
+ * of them (if it answers) and this rank were doing, and for how long. Collectives fail in the same way when
+ * the process of another rank on this host has ended. */
 void comm_set_deadline(comm *c, double seconds);
 /* What the process is doing, for the message of a late collective: "step 17, backward". */
 void comm_set_phase(comm *c, const char *text);
@@ -80,12 +81,13 @@ void comm_set_phase(comm *c, const char *text);
 clt_status comm_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
 clt_status comm_broadcast(comm *c, void *data, int64_t bytes, int root);
 /* Sends rank 0's text to all ranks: the others get it, terminated by NUL, in *text, which the caller frees;
- * it is NULL where rank 0's is. what: for the message when memory runs out. */
+ * if rank 0's text is NULL, theirs is, too. what: for the message when memory runs out. */
 clt_status comm_share_text(comm *c, char **text, size_t *length, const char *what);
 clt_status comm_barrier(comm *c);
-/* `data` has `count` elements, divided into shares of whole grains (comm_share). After a reduce-scatter a
- * rank's own share holds the sum, with the bits of an all-reduce by `nodes` or, where `nodes` does not suit,
- * by `slices`; the rest of `data` is undefined. Before an all-gather every rank has filled its own share. */
+/* `data` has `count` elements, divided into shares of whole grains of `grain` elements (comm_share). After a
+ * reduce-scatter a rank's own share holds the sum, with the bits of an all-reduce by `nodes` or, where
+ * `nodes` does not suit, by `slices`; the rest of `data` is undefined. Before an all-gather every rank has
+ * filled its own share. */
 clt_status comm_reduce_scatter(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
 clt_status comm_all_gather(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
 /* The share of rank `rank`: elements [*first, *first + *length). Shares lie in the order of the ranks, as
@@ -97,9 +99,9 @@ void comm_share(int64_t count, int64_t grain, int ranks, int rank, int64_t *firs
  * order in which they were posted, so a blocking collective also waits for all requests posted before it.
  * Urgent requests are the exception: among themselves they keep the order of posting, but each runs as soon
  * as it is ready, even in the middle of another request, so that a device need not wait for little data
- * until much data has been sent. Urgent requests need a group of their own (comm_split). What makes one
- * ready must not wait for a request that is not urgent and that was not yet done when another rank's
- * counterpart became ready. */
+ * until much data has been sent. Urgent requests need a group of their own (comm_split). An urgent request
+ * must become ready without waiting for a request that is not urgent, unless that one is done before the
+ * urgent request becomes ready on any rank. */
 typedef enum comm_kind {
     COMM_ALL_REDUCE,
     COMM_REDUCE_SCATTER,
@@ -135,9 +137,10 @@ clt_status comm_all_reduce_post(comm *c, void *data, int64_t count, comm_type ty
                                 comm_request **out);
 void comm_request_ready(comm_request *request, bool ok);
 clt_status comm_request_wait(comm_request *request); /* frees the request */
-/* How long a request took on this rank, in seconds. */
+/* How long a request took on this rank, in seconds */
 typedef struct comm_times {
-    double inside;      /* running, including the wait for ranks that join later; 0: it did not run */
+    /* time in which it ran, including the wait for ranks that join later; 0: it did not run */
+    double inside;
     double since_ready; /* from comm_request_ready until it was done */
 } comm_times;
 clt_status comm_request_wait_timed(comm_request *request, comm_times *times); /* frees the request, too */
@@ -146,8 +149,9 @@ clt_status comm_request_wait_timed(comm_request *request, comm_times *times); /*
  * order. Where local ranks can map each other's memory, each adds up one slice, without copies in between.
  * The sum is then either written into the memory of all local ranks (comm_call.everywhere: for devices that
  * compute on it), or each slice stays in the memory of one local rank, where the others read it. In the
- * second case no rank may write there before all have read. Ranks that alternate between two memories need
- * no further synchronisation if each reads the sums of one step before it posts the sums of the next. */
+ * second case no rank may write there before all have read. No other synchronisation is needed if ranks
+ * alternate between two memories and each reads the sums of one step before it posts the sums of the
+ * next. */
 typedef struct comm_memory comm_memory;
 clt_status comm_memory_create(comm *c, int64_t bytes, comm_memory **out);
 void comm_memory_destroy(comm_memory *m); /* NULL is fine; while no call uses it */
@@ -168,8 +172,8 @@ typedef enum comm_order {
  * until comm_measure_algorithms chooses the fastest. CLT_ECONFIG: no algorithm has that name, or it does not
  * suit the group or the order; the message lists the algorithms that do. Call it on all ranks. */
 clt_status comm_set_algorithm(comm *c, const char *name, comm_order order);
-/* A host's sums of 16-bit data travel to other hosts as f32, so that everything is rounded once. With half =
- * true they travel as 16 bits, rounded before they are sent as well: two thirds of the bytes. Call it on all
+/* A host's sums of 16-bit data travel to other hosts as f32, so that everything is rounded once. With `half`
+ * they are rounded before they are sent, too, and travel as 16 bits: two thirds of the bytes. Call it on all
  * ranks. */
 void comm_set_half_between(comm *c, bool half);
 const char *comm_algorithm_name(size_t index); /* NULL after the last */
@@ -190,7 +194,7 @@ clt_status comm_check_equal(comm *c, const void *data, int64_t bytes, const char
 /* Sends a block of bytes around the ring of ranks and compares what arrives: CLT_ECOMM names the link that
  * does not work. Collective. */
 clt_status comm_check_links(comm *c);
-/* Ends all ranks at once with the exit code of `status`; with one rank, or with c NULL, it only returns
+/* Ends all ranks immediately with the exit code of `status`; with one rank, or with c NULL, it only returns
  * true. False: the transport did not end this process within seconds, because the network is gone; the
  * process then must end itself, without comm_destroy. */
 bool comm_abort(comm *c, clt_status status);

@@ -15,22 +15,23 @@ typedef struct comm_algorithm comm_algorithm;
 
 struct comm {
     comm_engine *engine;
-    comm *parent; /* NULL: all of the job */
+    comm *parent; /* NULL: this is the group of the whole job */
     comm_info info;
-    int *member;      /* for each rank of the group its number in the job */
-    int *local;       /* for each local rank its number in the group, in order */
+    int *member;      /* for each rank of the group: its number in the job */
+    int *local;       /* for each local rank: its number in the group; ascending */
     int *node, *seat; /* for each rank of the group: the number of its host, and its local rank there */
-    int tag;          /* of the group's messages */
-    /* The number of local ranks of each host that own a slice of a sum in two levels: the least number of
-     * ranks on a host. 0: no sums in two levels, because the ranks of a host cannot share memory or each is
-     * alone on its host. */
+    int tag;          /* tag of the group's messages */
+    /* How many local ranks of each host own a slice of a sum in two levels: the least number of ranks on a
+     * host. 0: no sums in two levels, because the ranks of a host cannot share memory or each is alone on
+     * its host. */
     int lanes;
-    /* across: the ranks with this local_rank, one of each host; NULL: one host, or this rank owns none */
+    /* ranks with this local_rank, one of each host; NULL: there is one host, or this rank owns no slice */
     comm *across;
-    comm_segment *segment;           /* memory shared by the local ranks, or NULL */
-    int64_t slot;                    /* number of the slot that the next piece takes, counted without end */
+    comm_segment *segment; /* memory shared by the local ranks, or NULL */
+    /* number of the slot that the next piece takes, before the modulo COMM_SLOTS */
+    int64_t slot;
     int64_t slot_bytes;              /* of each slot */
-    const comm_algorithm *algorithm; /* as asked for or measured; NULL: the usual one */
+    const comm_algorithm *algorithm; /* the algorithm that was asked for or measured; NULL: the usual one */
     comm_order order;
     bool half_between; /* comm_set_half_between */
 };
@@ -50,7 +51,7 @@ clt_status comm_exchange(comm *c, const void *send, int64_t send_bytes, int to, 
 /* Messages that are under way together. Both ranks of a pair start the messages between them in the same
  * order. */
 typedef struct comm_pending {
-    comm_message *message; /* room for all that are started */
+    comm_message *message; /* has room for all messages that are started */
     int started, ended;
 } comm_pending;
 /* Sends nothing if `bytes` is 0; bytes <= transport->message_bytes. */
@@ -82,9 +83,10 @@ typedef struct comm_piece {
 
 typedef struct comm_pieces {
     comm_type type;
-    bool wide;     /* `type` has 16 bits, but the parts, which are sums of several ranks, are f32 */
-    bool together; /* false: no messages; begin and end are called in the same order as with them */
-    /* Other ranks of the host send messages, and begin and end meet them in barriers; so they are called in
+    bool wide; /* `type` has 16 bits, but the parts, which are sums of several ranks, are f32 */
+    /* false: sends no messages; begin and end are called in the same order as with messages */
+    bool together;
+    /* Other ranks of the host send messages. begin and end contain barriers with them, so both are called in
      * the same turns as on those ranks. */
     bool beside;
     int64_t count; /* pieces; the same on every rank */
@@ -98,14 +100,14 @@ typedef struct comm_pieces {
     clt_status (*end)(void *context, int64_t k, const comm_piece *piece);
 } comm_pieces;
 clt_status comm_run_pieces(comm *group, const comm_pieces *pieces);
-/* Elements of a piece for this number of ranks: short enough that the next is ready in time, long enough
- * that each rank's share makes a message of some size. */
+/* Elements of a piece for this number of ranks: short enough that the next piece is ready in time, long
+ * enough that each rank's share makes a message of some size. */
 int64_t comm_piece_elements(int ranks, comm_type type);
 
 /* --- algorithms (algorithms.c, algorithm_nodes.c); communication thread only --- */
 
-/* Slots of c->slot_bytes in c->segment for each local rank: one for each piece under way, and one that is
- * written while others may still read the oldest. */
+/* Slots of c->slot_bytes in c->segment for each local rank: one for each piece under way, and one to write
+ * to while others may still read the oldest. */
 #define COMM_SLOTS (COMM_PIECES_ALIVE + 1)
 #define COMM_SLOT_BYTES ((int64_t)2 << 20)
 #define COMM_SMALL_SLOT_BYTES ((int64_t)64 << 10) /* in groups for little data */
@@ -113,7 +115,7 @@ int64_t comm_piece_elements(int ranks, comm_type type);
 
 struct comm_memory {
     comm *group;
-    comm_segment *segment; /* NULL: `own` is this rank's alone */
+    comm_segment *segment; /* NULL: `own` is ordinary memory of this rank alone */
     bool shared;           /* on all hosts, local ranks (if several) see each other's memory */
     void *own;
     int64_t bytes;
@@ -142,7 +144,7 @@ const char *comm_algorithm_forbidden(const comm *c, const comm_algorithm *algori
 /* The algorithm for an all-reduce of `bytes` bytes. */
 const comm_algorithm *comm_algorithm_for(const comm *c, int64_t bytes, comm_type type, comm_op op);
 clt_status comm_run_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
-/* True if sums of `bytes` bytes go by the algorithm `nodes`. */
+/* True if sums of `bytes` bytes use the algorithm `nodes`. */
 bool comm_in_two_levels(const comm *c, int64_t bytes, comm_type type);
 clt_status comm_run_broadcast(comm *c, void *data, int64_t bytes, int root);
 clt_status comm_run_barrier(comm *c);

@@ -22,8 +22,8 @@ static const char *environment(const char *name)
 
 bool comm_under_launcher(void)
 {
-    /* Set by: Open MPI's mpirun; MPICH's and Intel's Hydra and srun --mpi=pmi2 (PMI_SIZE, PMI_RANK); srun
-     * --mpi=pmix and PRRTE. */
+    /* Who sets them: Open MPI's mpirun; MPICH's and Intel's Hydra and srun --mpi=pmi2 (PMI_SIZE, PMI_RANK);
+     * srun --mpi=pmix and PRRTE. */
     static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"};
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
         if (environment(signs[i]))
@@ -46,7 +46,7 @@ int comm_tasks_alone(void)
 {
     if (comm_under_launcher() || !environment("SLURM_PROCID"))
         return 1;
-    /* A batch script, which is one process, has SLURM_NTASKS too, but it is not in a step. */
+    /* A batch script is one process and in no step, but it has SLURM_NTASKS, too. */
     bool in_step = environment("SLURM_STEP_ID") || environment("SLURM_STEPID");
     int tasks = count_in(environment("SLURM_STEP_NUM_TASKS"));
     if (tasks == 0 && in_step)

@@ -71,7 +71,7 @@ static clt_status transport_init(const comm_host *host, int *rank, int *ranks, c
     CHECK(MPI_Initialized(&initialised), "asking whether MPI is initialised");
     if (initialised)
         return fail_text(__LINE__, "initialising",
-                         "MPI was initialised before in this process; it can be only once");
+                         "MPI was initialised before in this process; MPI can be initialised only once");
     keep_drivers_unloaded();
     CHECK(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided), "initialising");
     if (provided < MPI_THREAD_FUNNELED)

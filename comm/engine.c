@@ -48,12 +48,12 @@ struct comm_engine {
     char phase[96];          /* what the process is doing */
     double phase_began;
 
-    /* the communication thread's own */
+    /* members that only the communication thread uses */
     comm_roll *roll;
-    const char *what; /* the request that runs */
+    const char *what; /* what the running request is, for messages */
     double begun;
-    bool within;       /* it is urgent */
-    uint64_t count[2]; /* of requests so far; [1]: of urgent ones */
+    bool within;       /* the running request is urgent */
+    uint64_t count[2]; /* numbers of requests that have begun: all but urgent ones; [1]: urgent ones */
     void *scratch[2];
     int64_t scratch_bytes[2];
 };
@@ -99,7 +99,7 @@ static void note_urgent(comm_engine *e)
     atomic_store_explicit(&e->pressing, e->urgent && e->urgent->ready, memory_order_relaxed);
 }
 
-/* Not after a failure, and not without data. */
+/* Runs a request, unless an earlier one failed or its data is missing. */
 static clt_status run_if_possible(comm_engine *e, comm_request *r)
 {
     if (e->broken)
@@ -267,8 +267,8 @@ static clt_status too_late(comm_engine *e)
     comm_word own = own_word(e, true);
     comm_roll_call(e->roll, &own, late, sizeof late);
     CLT_FAIL(CLT_ECOMM,
-             "a collective did not end: %s. This rank was in collective %llu (%s) for %.1f s, during %s; it "
-             "may take %.3g s (parallel.deadline)",
+             "a collective did not end: %s. This rank was in collective %llu (%s) for %.1f s, during %s; the "
+             "limit is %.3g s (parallel.deadline)",
              late, (unsigned long long)e->count[e->within], e->what ? e->what : "unnamed", own.seconds,
              own.phase, e->deadline);
 }

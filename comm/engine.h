@@ -41,8 +41,8 @@ const char *comm_engine_description(const comm_engine *e);
 void comm_engine_set_host(comm_engine *e, const char *host); /* for messages */
 void comm_engine_set_deadline(comm_engine *e, double seconds);
 /* True if each rank has fewer than two cores to itself. Waiting then sleeps instead of yielding: a thread
- * that yields its core to a thread that computes gets it back milliseconds later, when the other's time
- * slice ends; a thread that sleeps is woken at once. */
+ * that yields its core to a computing thread gets it back only when that thread's time slice ends,
+ * milliseconds later; a sleeping thread is woken immediately. */
 void comm_engine_set_crowded(comm_engine *e, bool crowded);
 void comm_engine_set_phase(comm_engine *e, const char *text);
 
@@ -51,9 +51,9 @@ void comm_engine_set_phase(comm_engine *e, const char *text);
 void comm_engine_post(comm_engine *e, comm_request *r);
 /* Waits until request `r` has run, and takes it out of the list. */
 clt_status comm_engine_finish(comm_request *r);
-/* Runs body(context) on the communication thread, in turn, and returns what it returns. */
+/* Runs body(context) on the communication thread, when its turn comes, and returns the result. */
 clt_status comm_engine_run(comm_engine *e, const char *what, clt_status (*body)(void *), void *context);
-/* The last tag that a group uses. */
+/* The last tag that any group uses. */
 int comm_engine_last_tag(const comm_engine *e);
 void comm_engine_use_tag(comm_engine *e, int tag);
 bool comm_engine_abort(comm_engine *e, int exit_code);
@@ -76,11 +76,11 @@ void comm_engine_watch(comm_engine *e, int rank, int64_t process);
  * with what they are doing. Communication thread only. */
 typedef struct comm_roll comm_roll;
 typedef struct comm_word {
-    int64_t number;  /* of the collective that it is in or was in last, urgent ones not counted */
-    int64_t urgent;  /* the same for urgent collectives, which have numbers of their own */
+    int64_t number;  /* number of the collective that it is in or was in last, urgent ones not counted */
+    int64_t urgent;  /* the same among urgent collectives, which are counted separately */
     int64_t within;  /* 1: the collective that it is in is urgent */
     int64_t inside;  /* 1: it is in a collective, 0: it runs none */
-    double seconds;  /* spent in that collective, or in the phase */
+    double seconds;  /* time spent in that collective, or in the phase */
     char phase[104]; /* "step 17 (forward and backward)" */
 } comm_word;
 clt_status comm_roll_create(const comm_transport *transport, int rank, int ranks, comm_roll **out);

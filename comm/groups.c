@@ -50,14 +50,14 @@ static clt_status new_group(comm_engine *e, comm *parent, int rank, int ranks, c
     return CLT_OK;
 }
 
-/* Identifies a host. Two hosts may have the same name, hence `boot`; parts of one machine that name spaces
- * give names of their own count as hosts. */
+/* Identifies a host. Two hosts may have the same name, so `boot` is needed, too. Parts of one machine to
+ * which name spaces give own host names count as hosts. */
 typedef struct host_id {
     char name[64];
-    char boot[40]; /* of the running kernel */
+    char boot[40]; /* identifies the running kernel's start */
 } host_id;
 
-/* What a rank tells the others about itself. */
+/* The description of itself that a rank sends to the others. */
 typedef struct told_place {
     host_id host;
     int64_t process, space; /* process number, and the name space in which it is valid */
@@ -132,8 +132,8 @@ static void place(comm *c, const told_place *told)
     info->even_nodes = info->even_nodes && info->nodes * info->local_ranks == info->ranks;
 }
 
-/* lane[]: for each host the rank with this rank's local_rank. Returns the least number of ranks on a
- * host. */
+/* lane[] gets, for each host, the rank that has this rank's local_rank. Returns the least number of ranks on
+ * a host. */
 static int find_lane(const comm *c, int *lane)
 {
     int least = c->info.ranks;
@@ -217,7 +217,7 @@ clt_status comm_create_with(const comm_transport *transport, comm **out)
     CLT_TRY(comm_engine_run(e, "meeting of all ranks", settle, c));
     comm_engine_set_host(e, c->info.host);
     *out = CLT_TAKE(c);
-    e = NULL; /* the group has it */
+    e = NULL; /* the group owns it */
     return CLT_OK;
 }
 
@@ -274,7 +274,7 @@ void comm_set_phase(comm *c, const char *text)
 /* --- splitting --- */
 
 typedef struct seat {
-    int64_t colour, key, rank, tag; /* tag: the last that a group uses on that rank */
+    int64_t colour, key, rank, tag; /* tag: the last one that any group uses on that rank */
 } seat;
 
 static int by_key(const void *a, const void *b)

@@ -64,7 +64,7 @@ INLINE uint16_t bf16_rounded(float f)
     return (uint16_t)((bits & 0x7fffffffU) > 0x7f800000U ? (bits >> 16) | 0x40U : rounded);
 }
 
-/* --- loops; `parts` is a constant wherever this is inlined --- */
+/* --- loops; `parts` is a constant in every place where this is inlined --- */
 
 INLINE void add_parts(const float *const *part, int parts, int64_t count, float *restrict out)
 {
@@ -189,7 +189,7 @@ AVX2 static void narrow_f16c(const float *values, int64_t count, uint16_t *out)
 
 KERNELS(avx2, AVX2, widen_f16c, narrow_f16c)
 
-static bool has_f16c(void) /* clang 14 has no name for it */
+static bool has_f16c(void) /* clang 14's __builtin_cpu_supports does not know f16c */
 {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inner loops of sums: additions of several arrays and conversions of 16-bit types, for the CPU at
- * hand. */
+ * The inner loops of sums: additions of several arrays and conversions of 16-bit types, for the CPU of this
+ * machine. */
 #ifndef COMM_KERNELS_H
 #define COMM_KERNELS_H
 

@@ -23,11 +23,11 @@ typedef struct pieces_run {
     const comm_pieces *pieces;
     comm *group;
     int ranks, me;
-    comm_type wire; /* of the parts */
+    comm_type wire; /* type in which the parts are sent */
     int64_t longest, lag;
     comm_piece piece[ALIVE];
     comm_pending out[AHEAD], back[AHEAD];
-    char *room[AHEAD]; /* for the parts of the other ranks */
+    char *room[AHEAD]; /* memory for the parts of other ranks */
     float *wide[AHEAD];
     const void **part;
     comm_message *messages;
@@ -44,7 +44,7 @@ static char *room_of(const pieces_run *s, int64_t k, int rank)
     return s->room[k % AHEAD] + other * s->longest * comm_type_bytes(s->wire);
 }
 
-/* To every rank the share of the piece that it adds up. */
+/* Sends to every rank that share of the piece which the rank adds up. */
 static clt_status send_shares(pieces_run *s, int64_t k)
 {
     const comm_piece *q = &s->piece[k % ALIVE];
@@ -76,7 +76,7 @@ static void add_share(pieces_run *s, int64_t k)
         comm_round(own, length, p->type, sum);
 }
 
-/* To every rank the sum of this rank's share. */
+/* Sends to every rank the sum of this rank's share. */
 static clt_status send_sums(pieces_run *s, int64_t k)
 {
     const comm_piece *q = &s->piece[k % ALIVE];
@@ -152,7 +152,7 @@ clt_status comm_run_pieces(comm *group, const comm_pieces *pieces)
                     .ranks = pieces->together ? group->info.ranks : 1,
                     .me = group->info.rank,
                     .wire = pieces->wide ? COMM_F32 : pieces->type};
-    /* without messages there is nothing to wait for */
+    /* without messages, pieces need not wait for the network */
     s.lag = s.ranks > 1 || pieces->beside ? LAG : 1;
     clt_status status = get_memory(&s);
     for (int64_t i = 0; status == CLT_OK && i < pieces->count + 2 * s.lag; i++) {

@@ -27,7 +27,7 @@ struct comm_roll {
     comm_message *receive, *send;
     uint8_t *received, *sent; /* 1: done */
     comm_word *word;          /* by rank */
-    struct pollfd *process;   /* of each rank; fd -1: not watched */
+    struct pollfd *process;   /* for each rank; fd -1: not watched */
     double gone_at;           /* when the end of a process was seen, 0: none has ended */
     bool called;
 };
@@ -52,7 +52,7 @@ clt_status comm_roll_create(const comm_transport *transport, int rank, int ranks
     CLT_TRY(clt_alloc(&roll->sent, (size_t)ranks, 1, "the roll of ranks"));
     CLT_TRY(clt_alloc(&roll->word, (size_t)ranks, sizeof *roll->word, "the roll of ranks"));
     for (int r = 0; r < ranks; r++)
-        roll->received[r] = roll->sent[r] = 1; /* nothing is under way yet */
+        roll->received[r] = roll->sent[r] = 1; /* no message is under way yet */
     for (int r = 0; r < ranks; r++)
         if (r != rank) {
             CLT_TRY(
@@ -89,7 +89,7 @@ void comm_roll_destroy(comm_roll *roll, bool in_step)
 
 void comm_roll_watch(comm_roll *roll, int rank, int64_t process)
 {
-#ifdef SYS_pidfd_open /* Linux 5.3; without it the deadline or the launcher notices */
+#ifdef SYS_pidfd_open /* Linux 5.3; on older systems the deadline or the launcher notices the end */
     if (roll && roll->process[rank].fd < 0)
         roll->process[rank].fd = (int)syscall(SYS_pidfd_open, (pid_t)process, 0);
 #else

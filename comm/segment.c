@@ -27,13 +27,13 @@ typedef struct header {
 } header;
 #define PAGE ((int64_t)4096)
 #define LARGE_PAGE ((int64_t)2 << 20)
-#ifndef MADV_POPULATE_WRITE /* the kernel's number, which headers before Linux 5.14 lack */
+#ifndef MADV_POPULATE_WRITE /* the kernel's number, missing in headers older than Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
 #endif
 
 struct comm_segment {
-    char *parts;  /* the parts of all local ranks, in order */
-    header *head; /* after the parts */
+    char *parts;  /* the parts of all local ranks, in the order of local ranks */
+    header *head; /* lies after the parts */
     int64_t bytes;
     int64_t each; /* bytes of a part */
     int local_ranks;

@@ -27,17 +27,18 @@ typedef struct shares_run {
     comm_type type, wire; /* wire: the type of data between hosts */
     int64_t size, wire_size;
     int ranks, me;
-    int nodes, node, seats, seat; /* number of hosts, this host; ranks on it, this rank */
-    share *share;                 /* of each rank */
-    int *carrier;                 /* the local rank that carries each rank's share on this host */
-    int *partner;                 /* the rank of each host that carries this rank's share */
-    char *data;                   /* this rank's data */
-    void *const *part;            /* the local ranks' data; NULL: copied through slots of c->segment */
-    int64_t most, turns;          /* elements of a share in a turn */
+    /* number of hosts, and this host; number of ranks on this host, and this rank */
+    int nodes, node, seats, seat;
+    share *share;        /* share of each rank */
+    int *carrier;        /* the local rank that carries each rank's share on this host */
+    int *partner;        /* the rank of each host that carries this rank's share */
+    char *data;          /* this rank's data */
+    void *const *part;   /* the local ranks' data; NULL: copied through slots of c->segment */
+    int64_t most, turns; /* most: elements of a share in a turn */
     comm_pending async[AHEAD];
-    char *arrived[AHEAD]; /* this rank's share as summed on each other host */
+    char *arrived[AHEAD]; /* this rank's share, summed on each other host */
     char *made[AHEAD];    /* this host's sums of the shares that this rank carries */
-    int *made_number;     /* by rank: index in `made`; -1: none */
+    int *made_number;     /* for each rank: index in `made`; -1: none */
     const void **addend;  /* the inputs of a sum */
 } shares_run;
 
@@ -74,7 +75,8 @@ static void find_carriers(shares_run *s)
 
 /* --- turns --- */
 
-/* The number of elements of a rank's share that turn k moves; they begin at element *at of the data. */
+/* Returns the number of elements of a rank's share that turn k moves; *at: index of the first one in the
+ * data. */
 static int64_t find_turn(const shares_run *s, int rank, int64_t k, int64_t *at)
 {
     int64_t left = s->share[rank].length - k * s->most;
@@ -89,7 +91,7 @@ static char *slot(const shares_run *s, int local_rank, int rank, int64_t k)
     return all + (c->slot + k) % COMM_SLOTS * c->slot_bytes + rank * s->most * s->size;
 }
 
-/* Where the local ranks read local_rank's values of the share of `rank` in turn k. */
+/* The memory in which local ranks read what `local_rank` has for the share of `rank` in turn k. */
 static char *shown(const shares_run *s, int local_rank, int rank, int64_t k)
 {
     int64_t at;
@@ -221,7 +223,7 @@ static int64_t find_most(const shares_run *s, int64_t longest)
 {
     int64_t most = s->nodes > 1 ? comm_piece_elements(s->ranks, s->type) / s->ranks : longest;
     int64_t room = s->group->slot_bytes / (s->size * s->ranks);
-    if (s->nodes < s->ranks && !s->part && room < most) /* on all ranks alike */
+    if (s->nodes < s->ranks && !s->part && room < most) /* the same decision on all ranks */
         most = room;
     most = most < LINE ? most : most / LINE * LINE;
     return most < 1 ? 1 : most;
@@ -233,7 +235,7 @@ static clt_status get_room(shares_run *s, bool sums)
     void *scratch = NULL;
     for (int r = 0; r < s->ranks; r++)
         carried += s->made_number[r] >= 0;
-    /* data that is sent from where it lies needs no room */
+    /* data that is sent from its own place needs no room */
     bool makes = s->nodes > 1 && (s->seats > 1 || s->wire != s->type);
     int64_t arrived = (s->nodes - 1) * bytes, made = makes ? carried * bytes : 0;
     if (!sums || arrived + made == 0)
@@ -278,7 +280,7 @@ static clt_status take_turns(shares_run *s, bool sums)
             CLT_TRY(sums ? end_sum(s, k - 1) : end_gather(s, k - 1));
         CLT_TRY(comm_engine_give_way(s->group->engine));
     }
-    return s->part ? meet(s) : CLT_OK; /* nobody changes what others still read */
+    return s->part ? meet(s) : CLT_OK; /* so that nobody changes data that others still read */
 }
 
 clt_status comm_run_shares(comm *c, const comm_shares *what)

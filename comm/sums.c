@@ -34,7 +34,7 @@ void comm_share(int64_t count, int64_t grain, int ranks, int rank, int64_t *firs
     *length = (end < count ? end : count) - *first;
 }
 
-/* Elements that are added at once: few enough that inputs and sum stay in the nearest caches. */
+/* Elements that are added together: few enough that inputs and sum stay in the nearest caches. */
 #define BLOCK 1024
 /* Levels of the tree above sums of COMM_MOST_ADDED parts. */
 #define LEVELS 16
@@ -47,7 +47,7 @@ typedef struct summing {
     float level[LEVELS][BLOCK], wide[COMM_MOST_ADDED][BLOCK];
 } summing;
 
-/* Adds up `parts` parts, beginning with number `from`: their n elements from `at` on. */
+/* Adds up n elements, from index `at`, of the parts `from` to `from` + `parts` - 1. */
 static void sum_few(summing *s, int from, int parts, int64_t at, int n, float *out)
 {
     const float *part[COMM_MOST_ADDED];
@@ -63,9 +63,9 @@ static void sum_few(summing *s, int from, int parts, int64_t at, int n, float *o
     s->kernels->add(part, parts, n, out);
 }
 
-/* Adds COMM_MOST_ADDED parts at a time. A sum of 2^k times as many waits on level k for its sibling, like
- * the digits of a binary counter (`waiting`); what is left at the end is added from the smallest to the
- * largest. */
+/* Adds COMM_MOST_ADDED parts at a time. A sum of 2^k times COMM_MOST_ADDED parts waits on level k for its
+ * sibling, like the digits of a binary counter (`waiting`); what is left at the end is added from the
+ * smallest to the largest. */
 static void sum_block(summing *s, int64_t at, int n, float *out)
 {
     uint32_t waiting = 0;

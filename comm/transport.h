@@ -43,15 +43,15 @@ typedef struct comm_transport {
     clt_status (*init)(const comm_host *host, int *rank, int *ranks, const char **description);
     /* The name of this rank's host; NULL: the system's host name. */
     const char *(*host)(void);
-    /* Start a message of at most message_bytes; `data` must stay as it is until the test says done. Sender
-     * and receiver name the same number of bytes. */
+    /* send, receive: start a message of at most message_bytes; `data` must not change until `test` says
+     * done. Sender and receiver name the same number of bytes. */
     clt_status (*send)(const void *data, int64_t bytes, int to, int tag, comm_message *message);
     clt_status (*receive)(void *data, int64_t bytes, int from, int tag, comm_message *message);
     clt_status (*test)(comm_message *message, bool *done);
     void (*drop)(comm_message *message); /* gives up a message that has not ended */
     /* Starts the library's own all-reduce over all ranks of the job, in place, of at most COMM_REDUCED_COUNT
-     * elements, not of 16-bit types; `test` of the message says when it has ended. If `message` is NULL the
-     * call blocks until then. The function is NULL if the library has none. */
+     * elements, which must not have 16 bits; `test` of the message says when it has ended. If `message` is
+     * NULL the call blocks until then. The function is NULL if the library has none. */
     clt_status (*all_reduce)(void *data, int64_t count, comm_type type, comm_op op, comm_message *message);
     void (*abort)(int exit_code); /* ends every rank */
     void (*finalize)(void);

@@ -71,7 +71,7 @@ static bool accepts(const void *problem, const ocl_device_desc *device, char *re
     else if (g->m <= 0 || g->n <= 0 || g->k <= 0)
         why = "an empty size";
     else if (device->limits.workgroup > 0 || device->limits.local > 0)
-        why = "it takes sizes from the driver, which knows no limits of --caps";
+        why = "it reads limits from the driver and ignores those of --caps";
     else if (ocl_group_limit(device) < 64)
         why = "its kernels need work-groups of 64";
     else if (!indices_fit(g))
@@ -134,7 +134,7 @@ static clt_status run_item(ocl_device *device, const ocl_gemm *g, ocl_buffer *co
     return code == CLBlastSuccess ? CLT_OK : clblast_fail((int)code, device, g);
 }
 
-/* The interface to the executor (ocl_library) */
+/* --- the interface to the executor (ocl_library) --- */
 
 typedef struct clblast_call {
     ocl_device *device;

@@ -83,8 +83,8 @@ GROUP_SHAPE __kernel void gemm_fwd_simple(GEMM_PARAMS)
     ulong tile = get_global_id(0), per_item = (ulong)wide_tiles * narrow_tiles;
     if (tile >= per_item * batch)
         return;
-    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters
-     * may not know */
+    /* remainders by multiplication: for x/y next to x%y the compiler emits `freeze`, which interpreters may
+     * not know */
     uint z = (uint)(tile / per_item);
     ulong in_item = tile - z * per_item;
 #if LANE /* neighbouring items share the wide panel, which stays in a core's cache */
@@ -175,8 +175,8 @@ GROUP_SHAPE __kernel void gemm_fwd_dot(GEMM_PARAMS)
     ulong tile = get_global_id(0), per_item = (ulong)row_tiles * column_tiles;
     if (tile >= per_item * batch)
         return;
-    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters
-     * may not know */
+    /* remainders by multiplication: for x/y next to x%y the compiler emits `freeze`, which interpreters may
+     * not know */
     uint z = (uint)(tile / per_item);
     ulong in_item = tile - z * per_item;
 #if LANE

@@ -83,10 +83,10 @@ clt_status ocl_gemm_log(ocl_tuning_log *log, const ocl_gemm *gemm)
     return ocl_family_log(log, &ocl_gemm_family, &g, NULL);
 }
 
-/* The standard choice */
+/* --- the standard choice --- */
 
-/* The matrix unit that is expected to be fastest by the cost models (an older one has smaller tiles for small
- * products); NULL: none takes the product. */
+/* The matrix unit that the cost models expect to be fastest (an older one has smaller tiles for small
+ * products); NULL: none accepts the product. */
 static const ocl_matrix_unit *fastest_unit(const ocl_gemm *g, const ocl_device_desc *device)
 {
     const ocl_matrix_unit *best = NULL;
@@ -132,7 +132,7 @@ bool ocl_gemm_is_on_units(const ocl_gemm *g, const ocl_device_desc *device)
 
 bool ocl_gemm_is_possible(const ocl_gemm *g, const ocl_device_desc *device, char *reason, size_t size)
 {
-    /* the backend that takes most problems on such a device: its reason is the most useful one */
+    /* the backend that accepts most problems on such a device: its reason is the most useful one */
     const ocl_variant *general = ocl_prefers_lanes(device) ? &ocl_gemm_lane : &ocl_gemm_tile;
     char other[160];
     for (const ocl_variant *const *v = ocl_gemm_variants; *v != NULL; v++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `lane` on the host: which problems it takes, how C is divided into blocks, and the kernel
- * command (kernel in cl/backends/gemm_lane.cl). The one kernel also packs, so there is no workspace and
- * weights are not packed ahead: a packed element of B serves all rows of a block, which makes packing a few
- * percent of the work. It must not know what the matrices mean. */
+ * GEMM backend `lane` on the host: which problems it accepts, how C is divided into blocks, and the kernel
+ * command (kernel in cl/backends/gemm_lane.cl). The one kernel also packs, so there is no workspace, and
+ * weights are not packed in advance: a packed element of B serves all rows of a block, which makes packing a
+ * few percent of the work. It must not know what the matrices mean. */
 #include "cl/backends/gemm_lane.h"
 #include "cl/gemm/gemm_windows.h"
 #include "cl/kernels/kernel_shared.clh"
@@ -12,7 +12,8 @@
 
 /* Limits for a block's panel of A and for the whole block. The panel of A is read again for every
  * micro-panel of B and should stay in a part of a core's second-level cache; the sums are accessed once per
- * block of k, in order. An A that is not packed stays less well, because its rows map to few cache sets. */
+ * block of k, in order. An A that is not packed stays in the cache less well, because its rows map to few
+ * cache sets. */
 #define PANEL_BYTES (UINT64_C(400) << 10)
 #define PACKED_BYTES (UINT64_C(960) << 10)
 #define UNPACKED_BYTES (UINT64_C(640) << 10)
@@ -22,7 +23,7 @@
 #define PAGE_BYTES 4096
 #define MICRO_PANELS 4 /* micro-panels of B that the kernel packs together */
 #define MAX_TILES_ACROSS 64
-/* Most rows of a block of moments: cancellation loses at most this factor in the squares. */
+/* Largest number of rows of a block of moments: cancellation loses at most this factor in the squares. */
 #define MOMENT_ROWS 128
 #define MAX_PARTS 2 /* pieces into which the last blocks are cut */
 /* One group per core takes blocks until none is left; above this number of blocks it takes several at a
@@ -79,10 +80,10 @@ static uint64_t sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
     return g->k > b->kc ? tile * (uint64_t)b->mt * (uint64_t)b->nt : tile;
 }
 
-/* Includes, for k > SUM_STEPS, the sums of finished chains and their rounding errors. They are accessed once
- * per chain, so the limits for caches do not count them; but local memory must hold them. With less than
- * about 2 MB of local memory, blocks of k > SUM_STEPS therefore have fewer tiles (at least a third), and an
- * element of B is packed that many times more often. */
+/* Bytes of all sums: for k > SUM_STEPS also the sums of finished chains and their rounding errors. They are
+ * accessed once per chain, so the limits for caches do not count them; but local memory must hold them. With
+ * less than about 2 MB of local memory, blocks of k > SUM_STEPS therefore have fewer tiles (at least a
+ * third), and an element of B is packed correspondingly more often. */
 static uint64_t all_sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 {
     return (g->k > SUM_STEPS ? 3 : 1) * sums_bytes(g, b);

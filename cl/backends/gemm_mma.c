@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `mma` on the host, for GPUs with matrix units: which problems it takes, what its forms need
+ * GEMM backend `mma` on the host, for GPUs with matrix units: which problems it accepts, what its forms need
  * and cost (cl/gemm/gemm_forms.c chooses), which instructions a device has for them, and the kernel command
  * (cl/backends/gemm_mma.cl). It must not know what the matrices mean, and it decides by what a probe has
  * shown of the device.
@@ -12,7 +12,7 @@
  * them the 48 KiB that NVIDIA's driver reports; 256 x 128 has room for two there, and for four (96 KiB)
  * where a probe has shown that a work-group may have that much. f32 elements take BK 16 for the same bytes.
  *
- * Occupancy. 64 x 32 sums of a warp are 64 registers an item, fragments 24, addresses and copies under way
+ * Occupancy. 64 x 32 sums of a warp are 64 registers an item, fragments 24, addresses and copies in flight
  * the rest of about 125 (ptxas, tests/e2e/test_gemm_ptx.sh): two work-groups of 256 items on an SM with 64
  * Ki registers. 64 x 64 (the 256 x 128 and 128 x 256 forms) takes 128 for the sums alone and 212 to 254 in
  * all: one work-group of 256 items, 8 warps, on an SM. It has as many sums there as two work-groups of the
@@ -31,7 +31,7 @@
 
 /* Three or four stages hide the memory's latency. The small forms are for products that would leave compute
  * units idle; small forms with two stages also serve devices without asynchronous copies. Of forms with
- * equal cost in the model the first one is taken, so large forms whose stages exceed 48 KiB come before
+ * equal cost in the model the first one is chosen, so large forms whose stages exceed 48 KiB come before
  * those with fewer stages, for devices on which a probe showed more local memory. bk is for 16-bit
  * elements. */
 #define FORM(m, n, k, rows, columns, slots)                                                                  \
@@ -66,7 +66,7 @@ static const ocl_tunable mma_tunables[] = {{"bm", 4, {128, 64, 32, 256}},
                                            {"split", OCL_SPLIT_VALUES, {OCL_SPLIT_COUNTS}},
                                            {0}};
 
-/* Arithmetic of forms */
+/* --- arithmetic of forms --- */
 
 static int chunk(const ocl_gemm *g) /* elements in 16 bytes */
 {
@@ -107,7 +107,7 @@ bool ocl_mma_aligned(const ocl_gemm *g, bool of_a)
     return (start | ld | stride) % 16 == 0;
 }
 
-/* Limits of the device */
+/* --- limits of the device --- */
 
 int ocl_mma_generation(clt_dtype type, const ocl_device_desc *device)
 {
@@ -172,7 +172,7 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
  * (sm_90, ptxas, clocks of instructions and of bytes in the gradient of a weight: 252 of 576 with 128 x 128,
  * 103 of 288 with 64 x 64, 69 of 144 with 32 x 32; in small tiles multiplications take less than that). Only
  * windows that are read element by element, from images with few channels, take longer, by half; but they do
- * so in every tile alike, in proportion to its rows, so the choice stays the same. */
+ * so in every tile, in proportion to its rows, so the choice stays the same. */
 
 /* multiply-adds in the time of reading a byte from the second-level cache */
 #define FMA_PER_CACHE_BYTE 36.0
@@ -189,7 +189,7 @@ static double side_by_side(const ocl_device_desc *device, const ocl_mma_work *w,
 {
     double resident = REGISTERS / (w->registers * w->items);
     /* a compute unit has two to four times the local memory that is reported for one work-group, and at
-     * least as much as a probe showed to work in any way */
+     * least as much as any probe showed to work */
     uint64_t unit = 2 * device->local_bytes;
     for (int retargeted = 0; retargeted < 2; retargeted++) {
         uint64_t proven = ocl_desc_max_local(device, retargeted != 0);
@@ -281,7 +281,7 @@ static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM
                                     {"wm", offsetof(ocl_gemm_form, pm), OCL_FORM_KEPT},
                                     {"wn", offsetof(ocl_gemm_form, pn), OCL_FORM_KEPT},
                                     {"stages", offsetof(ocl_gemm_form, stages), OCL_FORM_KEPT},
-                                    {"sm", offsetof(ocl_gemm_form, sm), OCL_FORM_FOLLOWS},
+                                    {"sm", offsetof(ocl_gemm_form, sm), OCL_FORM_COMPUTED},
                                     {0}};
 
 const ocl_form_family ocl_mma_family = {.variant = &ocl_gemm_mma,

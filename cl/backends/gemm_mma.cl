@@ -21,7 +21,7 @@
  * Lines and steps. A tile has the same order in local as in global memory: rows in which as many
  * neighbouring elements as fill 16 bytes are a chunk. Rows are lines of the matrix when k runs along them (A
  * plain, B transposed), steps of k otherwise, and the fragment loads transpose where needed. Chunk c of row
- * r is stored at chunk c ^ SWIZZLE(r): eight rows of one chunk, which a fragment load reads at once, are
+ * r is stored at chunk c ^ SWIZZLE(r): eight rows of one chunk, which a fragment load reads together, are
  * then in eight different groups of four banks. Volta's loads (wmma) cannot use a swizzle, so there rows are
  * padded by one chunk instead.
  *
@@ -342,7 +342,7 @@ CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
         uint on = now == (STAGES - 1) * 16 * SLOT ? (uint) - (STAGES - 1) * 16 * SLOT : 16 * SLOT;           \
         MMA_COPIES_WAIT(STAGES_LEFT);                                                                        \
         ROUND_OWN();                                                                                         \
-        barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there, and the slot before is no longer read */           \
+        barrier(CLK_LOCAL_MEM_FENCE); /* tile t has arrived, and the slot before it is no longer read */     \
         if (!now_whole && more)                                                                              \
             BRING(t + STAGES - 1);                                                                           \
         MULTIPLY_SLOT(COPY_SOME);                                                                            \
@@ -357,7 +357,7 @@ CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
         now += on;                                                                                           \
         ahead = on;                                                                                          \
     } while (0)
-/* Starts the copies of the tiles of step s, parts of which may not exist. */
+/* Starts the copies of the tiles of step s; parts of these may not exist. */
 #define BRING(s)                                                                                             \
     do {                                                                                                     \
         int left_ = (int)min(depth - (s)*BK, (uint)BK);                                                      \

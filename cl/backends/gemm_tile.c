@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `tile` on the host, for GPUs: which problems it takes, what its forms need and cost
+ * GEMM backend `tile` on the host, for GPUs: which problems it accepts, what its forms need and cost
  * (cl/gemm/gemm_forms.c chooses), and the kernel commands (kernels in cl/backends/gemm_tile.cl, which also
  * gives the reasons for the forms). It must not know what the matrices mean, and it decides by capabilities
  * of a device, never by its name. */
@@ -33,7 +33,7 @@ static const ocl_tunable tile_tunables[] = {{"bm", 5, {128, 64, 32, 16, 256}},
                                             {"split", OCL_SPLIT_VALUES, {OCL_SPLIT_COUNTS}},
                                             {0}};
 
-/* Arithmetic of forms */
+/* --- arithmetic of forms --- */
 
 int ocl_tile_items(const ocl_gemm_form *f)
 {
@@ -82,7 +82,7 @@ static void set_widths(const ocl_gemm *g, const ocl_gemm_form *wanted, ocl_gemm_
     f->vb = vector_width(g, false, f, wanted->vb ? wanted->vb : 8);
 }
 
-/* Limits of the device */
+/* --- limits of the device --- */
 
 /* Whether all vectors of windows that an item loads are in the same columns of the matrix
  * (gemm_stage.clh). */
@@ -153,7 +153,7 @@ static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_g
 /* Choice */
 
 /* Whether to take 16 steps of k instead of 8. With 16-bit elements, lines of 8 steps are only half a sector
- * of 32 bytes. The longer form is taken if every item still has 16 bytes to load of each tile and the
+ * of 32 bytes. The longer form is chosen if every item still has 16 bytes to load of each tile and the
  * occupancy stays the same. (First-level caches keep the other half of the sector for the next step, so
  * losing occupancy would cost more.) */
 static bool takes_longer_lines(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
@@ -202,8 +202,8 @@ static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM
                                     {"bk", offsetof(ocl_gemm_form, bk), OCL_FORM_KEPT},
                                     {"tm", offsetof(ocl_gemm_form, pm), OCL_FORM_KEPT},
                                     {"tn", offsetof(ocl_gemm_form, pn), OCL_FORM_KEPT},
-                                    {"va", offsetof(ocl_gemm_form, va), OCL_FORM_FOLLOWS},
-                                    {"vb", offsetof(ocl_gemm_form, vb), OCL_FORM_FOLLOWS},
+                                    {"va", offsetof(ocl_gemm_form, va), OCL_FORM_COMPUTED},
+                                    {"vb", offsetof(ocl_gemm_form, vb), OCL_FORM_COMPUTED},
                                     {0}};
 
 const ocl_form_family ocl_tile_family = {.variant = &ocl_gemm_tile,

@@ -28,8 +28,8 @@
  * with 128 Ki holds three work-groups of the 128 x 128 form, and so does its 64 KiB of LDS: two pairs of
  * tiles of 128 x 128 x 8 are 16.3 KiB. BK 16 takes twice the memory and half of the barriers; with BK 8
  * barriers are 512 multiply-adds of an item apart. Lines of 16-bit elements along k are read with BK 16
- * where that costs no work-group on a unit: 8 of them are 16 bytes, half of the 32 that memory delivers at
- * once, so that every sector would be fetched twice.
+ * where that costs no work-group on a unit: 8 of them are 16 bytes, half of the 32 that memory delivers
+ * together, so that every sector would be fetched twice.
  *
  * Local memory: 2 * (TILE_A + TILE_B) floats, afterwards SLAB rows of C. Offsets inside tiles are 32-bit
  * (WIDE_OFFSETS 0), bases 64-bit. */
@@ -90,7 +90,7 @@ DEFINE_FETCH(b, DTB, VB, BN, ALONG_B)
 DEFINE_PUT(a, DTA, VA, BM, ALONG_A)
 DEFINE_PUT(b, DTB, VB, BN, ALONG_B)
 
-/* Loads the tiles of A and B, of which `left` steps exist, to registers, and moves on to the next tiles. */
+/* Loads the tiles of A and B to registers (`left` steps of them exist), and moves on to the next tiles. */
 #if WINDOWS == 1
 #define FETCH_A(left)                                                                                        \
     do {                                                                                                     \
@@ -179,7 +179,7 @@ CLT_INLINE void multiply_rest(FLOATN sums[TM][CHUNKS], __local const float *a, _
         MULTIPLY(a + STAGE_AT(ALONG_A, BM, VA, p), b + STAGE_AT(ALONG_B, BN, VB, p));
 }
 
-/* The number of rows of every item's sums that fit into local memory at once. */
+/* The number of rows of every item's sums that fit into local memory together. */
 #if TM * DOWN * BN <= LOCAL_FLOATS
 #define SLAB TM
 #elif TM / 2 * DOWN * BN <= LOCAL_FLOATS

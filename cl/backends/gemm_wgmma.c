@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `wgmma` on the host, for compute capability 9.0: which problems it takes, what its forms need
- * and cost (cl/gemm/gemm_forms.c chooses), the kernel command (cl/backends/gemm_wgmma.cl, which also gives
- * the reasons for the forms). The driver builds its programs in a second step (cl/program/retarget.c), which
- * may be refused like any build; `mma` then takes the products (cl/command/fallback.c). It must not know
- * what the matrices mean. */
+ * GEMM backend `wgmma` on the host, for compute capability 9.0: which problems it accepts, what its forms
+ * need and cost (cl/gemm/gemm_forms.c chooses), the kernel command (cl/backends/gemm_wgmma.cl, which also
+ * gives the reasons for the forms). The driver builds its programs in a second step (cl/program/retarget.c),
+ * which may be refused like any build; `mma` then takes the products (cl/command/fallback.c). It must not
+ * know what the matrices mean. */
 #include "cl/backends/gemm_wgmma.h"
 
 #include <stddef.h>
@@ -16,9 +16,9 @@
 
 #define WARPGROUP 128 /* items of a warpgroup, which multiply together */
 #define BK 64         /* steps of k in local memory: rows of 128 bytes */
-#define CHUNK 8       /* elements that are copied at once */
+#define CHUNK 8       /* elements of one copy */
 
-/* Of forms with equal cost in the model the first one is taken. Forms with two stages are for devices on
+/* Of forms with equal cost in the model the first one is chosen. Forms with two stages are for devices on
  * which no probe showed more local memory than NVIDIA's driver reports. */
 #define FORM(m, n, slots)                                                                                    \
     {                                                                                                        \
@@ -36,7 +36,7 @@ static const ocl_tunable wgmma_tunables[] = {
     {"split", OCL_SPLIT_VALUES + OCL_STREAM_VALUES, {OCL_SPLIT_COUNTS, OCL_STREAM_COUNTS}},
     {0}};
 
-/* Arithmetic of forms */
+/* --- arithmetic of forms --- */
 
 int ocl_wgmma_items(const ocl_gemm_form *f)
 {

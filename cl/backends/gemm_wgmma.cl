@@ -13,7 +13,7 @@
  * same loop: copies with a size cost about 18 instructions each, which is much for `mma` and little here,
  * where one instruction multiplies for 128 clocks.
  *
- * Slots. With four, one batch of products is left under way when a step ends, so that the units always have
+ * Slots. With four, one batch of products is left in flight when a step ends, so that the units always have
  * the next batch waiting. The slot read two steps before is then free, and copies are two steps ahead. With
  * two or three slots all of them are needed for copies, and a step ends when its products end: a second
  * work-group on the unit fills the gap where there is room for one.
@@ -24,8 +24,8 @@
  * which 256 copy, seven twelfths.
  *
  * Sums of A's lines (LINE_SUMS) are products of A with ones, eight columns wide. Each costs an eighth of the
- * product beside it, as A must be read again. With parts of k, groups with the same lines therefore take
- * turns (gemm_tiles.clh); otherwise only the first group of a row of tiles computes them.
+ * product that it accompanies, as A must be read again. With parts of k, groups with the same lines
+ * therefore take turns (gemm_tiles.clh); otherwise only the first group of a row of tiles computes them.
  *
  * Stream-k (STREAM, gemm_tiles.clh). A group has parts of one tile after the other, and runs the whole loop
  * over the steps of each. Its copies for the next tile start only after the sums of the last one were read
@@ -103,14 +103,14 @@
 #else
 #define COPIERS ITEMS
 #endif
-/* Rows that these items copy at once: a multiple of eight, so that an item's swizzle stays the same. */
+/* Rows that these items copy together: a multiple of eight, so that an item's swizzle stays the same. */
 #define PASS_ROWS (COPIERS / (ROW / CHUNK))
 #define PASSES(lines) ((lines) / PASS_ROWS)
-/* If B is a matrix of windows, items copy whole steps: the chunks of a step, and the steps at once
- * (ocl_wgmma_window_steps). */
+/* If B is a matrix of windows, items copy whole steps: the number of chunks of a step, and the number of
+ * steps that they copy together (ocl_wgmma_window_steps). */
 #define STEP_CHUNKS (BN / CHUNK)
-#define STEPS_AT_ONCE (ITEMS / STEP_CHUNKS)
-#define COPIES_AT_ONCE (BK / STEPS_AT_ONCE < 8 ? BK / STEPS_AT_ONCE : 8)
+#define STEPS_TOGETHER (ITEMS / STEP_CHUNKS)
+#define COPIES_TOGETHER (BK / STEPS_TOGETHER < 8 ? BK / STEPS_TOGETHER : 8)
 
 /* Position of an item's first chunk in a slot, in elements; its chunks are PASS_ROWS rows apart. */
 static inline uint first_place(uint lid)
@@ -187,13 +187,13 @@ DEFINE_TILE(a, BM, TA)
 #endif
 #if WINDOWS == 2
 /* B as a matrix of windows, in rows of steps of k. An item brings the same eight columns of every
- * STEPS_AT_ONCE-th step, and its counter advances by STEPS_AT_ONCE steps with every copy. So it needs one
+ * STEPS_TOGETHER-th step, and its counter advances by STEPS_TOGETHER steps with every copy. So it needs one
  * counter and one pointer for any size of tile, and after a tile they are at the start of the next one.
  *   start_b(tile, from, w, base, row, rows, column, columns): the tile begins in that row and column of the
  *       matrix, of which `rows` and `columns` exist; the image is at `base`
  *   place_b(): position of an item's first chunk in a slot, in elements
- *   bring_b(memory, to, from, tile, walk, any, left): copies its chunks of the tile, of which `left` steps
- *       exist; `any` is a valid address for copies of 0 bytes */
+ *   bring_b(memory, to, from, tile, walk, any, left): copies its chunks of the tile (`left` steps exist);
+ *       `any` is a valid address for copies of 0 bytes */
 #define WINDOWS_PASSES 1
 #define WINDOWS_WIDE CHUNK
 #include "gemm_window_tiles.clh"
@@ -214,12 +214,12 @@ CLT_INLINE void bring_b(__local ushort *memory, uint to, __global const ushort *
 {
     int step = (int)((uint)get_local_id(0) / STEP_CHUNKS);
     /* not unrolled as a whole, since sixteen copies at once would have more addresses than registers */
-    _Pragma("unroll 1") for (uint first = 0; first < BK; first += COPIES_AT_ONCE * STEPS_AT_ONCE)
+    _Pragma("unroll 1") for (uint first = 0; first < BK; first += COPIES_TOGETHER * STEPS_TOGETHER)
     {
-        UNROLL_FOR (uint i = 0; i < COPIES_AT_ONCE; i++) {
-            uint on = first + i * STEPS_AT_ONCE;
+        UNROLL_FOR (uint i = 0; i < COPIES_TOGETHER; i++) {
+            uint on = first + i * STEPS_TOGETHER;
             /* steps fewer than eight apart differ in their swizzle */
-            uint at = (to ^ CHUNK * (i * STEPS_AT_ONCE & 7)) + on * ROW;
+            uint at = (to ^ CHUNK * (i * STEPS_TOGETHER & 7)) + on * ROW;
             bool inside = step + (int)on < left && WINDOW_INSIDE(tile, 0);
             MMA_COPY(memory, at, inside ? from[0] : any, inside ? 16 : 0);
             WINDOWS_GO_ON(tile, from, walk);

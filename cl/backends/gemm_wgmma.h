@@ -18,8 +18,8 @@ extern const ocl_form_family ocl_wgmma_family;
 extern const ocl_gemm_form ocl_wgmma_forms[];
 
 int ocl_wgmma_items(const ocl_gemm_form *form); /* of a work-group */
-/* STEPS_AT_ONCE of the kernel if B is a matrix of windows: the steps that its items copy at once; otherwise
- * bk. */
+/* STEPS_TOGETHER of the kernel if B is a matrix of windows: the number of steps that its items copy together;
+ * otherwise bk. */
 int ocl_wgmma_window_steps(const ocl_gemm *gemm, const ocl_gemm_form *form);
 uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *form); /* of a work-group */
 

@@ -104,7 +104,7 @@ typedef struct ocl_command {
     struct ocl_gemm *gemm;      /* GEMM (list's arena) */
     const ocl_library *library; /* GEMM: the library that computes it; NULL: this build has none */
     int32_t host_code;          /* HOST: passed to the callback */
-    bool host_waits;            /* HOST: lets the device wait for something, such as other ranks */
+    bool host_waits;            /* HOST: makes the device wait for something, such as other ranks */
     uint32_t derives; /* the owner's bits (ocl_derivation); 0: the command runs whenever its list does */
     double flops;     /* floating point operations, for reports */
 } ocl_command;
@@ -119,7 +119,7 @@ void ocl_command_list_free(ocl_command_list *list); /* frees the array, not the 
 CLT_SCOPED_VALUE(ocl_command_list, ocl_command_list_free)
 
 /* A derived tensor: a function of one other tensor, `source`, and of nothing else. The owner may keep it
- * while the source does not change; its commands, marked by `derives`, are then left out of later runs
+ * while the source does not change; its commands, marked by `derives`, are then skipped in later runs
  * (ocl_exec_run_without). */
 typedef struct ocl_derivation {
     int32_t source;
@@ -159,7 +159,7 @@ typedef struct ocl_emitter {
     bool tf32;        /* all f32 products may use tf32 (cl/gemm/gemm.h) */
     /* Tuning (cl/tune/tuning.h); each may be NULL. */
     const struct ocl_choice *record; /* the tuning record for what is being emitted */
-    /* collects the tunables that ocl_tuned is asked for and the values it returns */
+    /* collects the tunables that ocl_tuned is called for and the values that it returns */
     struct ocl_choice *asked;
     struct ocl_tuning_log *log; /* collects every problem of a tunable family */
     /* the kernel command that is being built */
@@ -191,7 +191,7 @@ void ocl_arg_grad(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elem
 void ocl_arg_i32(ocl_emitter *e, int32_t value);
 void ocl_arg_u32(ocl_emitter *e, uint32_t value);
 void ocl_arg_u64(ocl_emitter *e, uint64_t value);
-/* Marks the last emitted argument as the bound of the work: if it is 0, every work-item returns at once
+/* Marks the last emitted argument as the bound of the work: if it is 0, every work-item returns immediately
  * without memory accesses. A child process then launches the kernel at full size only to have it
  * compiled. */
 void ocl_arg_is_bound(ocl_emitter *e);
@@ -229,8 +229,9 @@ void ocl_host_begin(ocl_emitter *e, int32_t code);
 void ocl_host_waits(ocl_emitter *e); /* sets host_waits */
 void ocl_host_end(ocl_emitter *e);
 int32_t ocl_workspace(ocl_emitter *e, clt_dtype dtype, uint64_t elements, const char *name);
-/* Returns a derived tensor. If *make, the caller emits the commands that compute it. It calls
- * ocl_derive_end in any case. A tensor that is not kept is workspace, computed whenever the list runs. */
+/* Returns a derived tensor. If *make is set, the caller emits the commands that compute the tensor. The
+ * caller calls ocl_derive_end in any case. A tensor that is not kept is workspace, computed whenever the
+ * list runs. */
 int32_t ocl_derive_begin(ocl_emitter *e, const ocl_derivation *derivation, bool *make);
 void ocl_derive_end(ocl_emitter *e);
 /* Value of a tunable (cl/command/variant.h) in the tuning record, else fallback, the variant's own choice. A

@@ -43,8 +43,8 @@ clt_status ocl_command_times_collect(ocl_command_times *t)
     uint64_t lost = ocl_record_take(t->device, INT64_MAX, add, t);
     if (lost > 0 || !t->complete)
         CLT_FAIL(CLT_EDEVICE, "timing commands: %s",
-                 lost > 0 ? "there were more than room was made for"
-                          : "the device gave no times of some of them");
+                 lost > 0 ? "there were more commands than expected"
+                          : "the device gave no times for some of them");
     return CLT_OK;
 }
 

@@ -105,7 +105,7 @@ static ocl_command *opened(ocl_emitter *e)
     if (e->status != CLT_OK)
         return NULL;
     if (e->open == NULL)
-        EMIT_FAIL(e, "emitting '%s': an argument or an end without a begin", label_of(e));
+        EMIT_FAIL(e, "emitting '%s': an argument or an end outside of a command", label_of(e));
     return e->open;
 }
 
@@ -420,7 +420,7 @@ int32_t ocl_workspace(ocl_emitter *e, clt_dtype dtype, uint64_t elements, const 
     if (e->status != CLT_OK)
         return OCL_NO_TENSOR_ID;
     if (e->workspace == NULL) {
-        EMIT_FAIL(e, "emitting '%s': workspace '%s' is needed and the owner provides none", label_of(e),
+        EMIT_FAIL(e, "emitting '%s': workspace '%s' is needed, but the caller provides none", label_of(e),
                   name);
         return OCL_NO_TENSOR_ID;
     }

@@ -3,14 +3,16 @@
  * Decides what is given up for a refused command, the smallest thing first:
  *   1. capabilities that are mere optimisations of kernels (non-temporal stores, prefetch): if the kernel is
  *      refused without them too, they were not the cause and are restored;
- *   2. for a matrix unit with one capability that all its kernels need: stream-k or line sums of a tile; the
- *      extras of its record, such as tiles that need more local memory than any driver reports, one by one
- *      at most FORMS_MAX of them and then all; then the unit, in favour of an older one that does the same
- *      products, because a driver that refuses a small program with its instructions refuses all;
+ *   2. for a matrix unit with one capability that all its kernels need, in this order:
+ *      a. stream-k or line sums of a tile;
+ *      b. the extras of its record, such as tiles that need more local memory than any driver reports: at
+ *         most FORMS_MAX of these tiles one by one, then all of them;
+ *      c. the unit, in favour of an older one that does the same products, because a driver that refuses a
+ *         small program with its instructions refuses all;
  *   3. the tile of a matrix product, in favour of the next best one, at most FORMS_MAX times;
  *   4. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
  *      vectors;
- *   5. larger groups than the driver accepts for a plain kernel, if that is fewer than plain kernels have;
+ *   5. groups larger than the driver accepts for the kernel, if its limit is below PLAIN_GROUP;
  *   6. the variant; after VARIANTS_MAX variants that need local memory, that capability.
  * Knows descriptions and variants only. */
 #include "cl/command/fallback.h"
@@ -101,8 +103,8 @@ static bool give_up_variant(ocl_device_desc *desc, const ocl_refusal *r, char *w
     if ((desc->caps & OCL_CAP_LOCAL) && need_local >= VARIANTS_MAX) {
         desc->caps &= ~(uint32_t)OCL_CAP_LOCAL;
         if (n > 0 && (size_t)n < size)
-            snprintf(what + n, size - (size_t)n, " and, after %d variants that need it, capability local",
-                     need_local);
+            snprintf(what + n, size - (size_t)n,
+                     " and, since %d variants that need it were refused, capability local", need_local);
     }
     return true;
 }
@@ -130,7 +132,7 @@ static bool give_up_unit(const ocl_matrix_unit *unit, ocl_device_desc *desc, con
 }
 
 /* Group size of kernels without optional capabilities. A kernel that needs many registers may have a lower
- * limit than others, but one below this size means that the driver's limit is low for every kernel. */
+ * limit than others, but a limit below this size means that the driver's limit is low for every kernel. */
 #define PLAIN_GROUP 64
 
 static bool give_up_groups(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)

@@ -17,7 +17,7 @@
 typedef struct ocl_refusal {
     bool refused;               /* false: the failure was not a refused command */
     bool lost;                  /* the device's context is unusable */
-    bool lasting;               /* the next start would meet the same refusal; set by the planner */
+    bool lasting;               /* the next start would get the same refusal; set by the planner */
     const ocl_variant *variant; /* NULL: no variant made it */
     char form[OCL_FORM_TEXT];
     uint32_t needs;
@@ -34,9 +34,9 @@ void ocl_refusal_of(const ocl_command *command, ocl_refusal *out);
 bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *refusal, char *what, size_t size);
 
 /* What was given up on a device, because its driver refused it. It is remembered with the device's
- * capabilities (cl/device/capabilities.h), so that the next start plans without it at once; `cltrain
- * devices --again` forgets them. Only refusals that would come again may be remembered, not ones caused by
- * a lack of memory or a lost context. Defined in cl/probes/asking_answers.c. */
+ * capabilities (cl/device/capabilities.h), so that the next start plans without it from the beginning;
+ * `cltrain devices --again` forgets them. Only refusals that would recur may be remembered, not ones caused
+ * by a lack of memory or a lost context. Defined in cl/probes/asking_answers.c. */
 const ocl_unsupported *ocl_device_unsupported(const ocl_device *device); /* borrowed */
 void ocl_device_remember_unsupported(ocl_device *device, const ocl_unsupported *unsupported);
 

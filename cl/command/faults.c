@@ -32,8 +32,8 @@ struct ocl_faults {
     bool failed;
     cl_int code;
     command_under_way first; /* the first failed command; its event is released */
-    clt_status spoiled;      /* CLT_OK: data arrived so far */
-    char why_spoiled[1024];
+    clt_status data_failed;  /* CLT_OK: no data has failed to arrive so far */
+    char why_data_failed[1024];
 };
 
 clt_status ocl_faults_create(ocl_device *device)
@@ -68,7 +68,7 @@ static void note_failure(struct ocl_faults *f, const command_under_way *c, cl_in
     f->first = *c;
 }
 
-/* Called with the device's lock held: removes the commands up to `number` that have ended. */
+/* Called with the device's lock held: removes those commands up to `number` that have ended. */
 static void look(struct ocl_faults *f, uint64_t number)
 {
     size_t kept = 0, i = 0;
@@ -184,9 +184,9 @@ void ocl_commands_spoil(ocl_device *device, clt_status status, const char *text)
 {
     struct ocl_faults *f = device->faults;
     CLT_LOCKED(&device->lock);
-    if (f->spoiled == CLT_OK) {
-        f->spoiled = status;
-        copy_name(f->why_spoiled, sizeof f->why_spoiled, text);
+    if (f->data_failed == CLT_OK) {
+        f->data_failed = status;
+        copy_name(f->why_data_failed, sizeof f->why_data_failed, text);
     }
 }
 
@@ -231,18 +231,17 @@ clt_status ocl_commands_check(ocl_device *device, uint64_t number)
     bool failed = f->failed;
     cl_int code = f->code;
     command_under_way c = f->first;
-    clt_status spoiled = failed ? CLT_OK : f->spoiled;
+    clt_status data_failed = failed ? CLT_OK : f->data_failed;
     pthread_mutex_unlock(&device->lock);
-    if (spoiled != CLT_OK) /* the text does not change any more */
-        CLT_FAIL(spoiled, "%s", f->why_spoiled);
+    if (data_failed != CLT_OK) /* the text is written only once */
+        CLT_FAIL(data_failed, "%s", f->why_data_failed);
     if (!failed)
         return CLT_OK;
     char text[256];
     tell(&c, text, sizeof text);
-    CLT_FAIL(
-        CLT_EDEVLOST,
-        "device %s '%s' accepted %s then failed: %s (%d)%s; results since then are not to be trusted; run "
-        "'cltrain doctor'",
-        device->desc.spec, device->desc.name, text, ocl_error_name(code), code,
-        c.count > 1 ? "; with the environment variable CLTRAIN_EVENTS=each the command is named" : "");
+    CLT_FAIL(CLT_EDEVLOST,
+             "device %s '%s' accepted %s then failed: %s (%d)%s; do not trust results since then; run "
+             "'cltrain doctor'",
+             device->desc.spec, device->desc.name, text, ocl_error_name(code), code,
+             c.count > 1 ? "; with the environment variable CLTRAIN_EVENTS=each the command is named" : "");
 }

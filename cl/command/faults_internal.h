@@ -12,12 +12,12 @@ void ocl_faults_destroy(ocl_device *device);
 
 /* Commands enqueued on one in-order queue since the last command that had an event. */
 typedef struct ocl_group {
-    /* of the first and the last command: its label, or the buffer's name; the kernel's name, or "" */
+    /* label (or name of the buffer) of the first and the last command; the kernel's name, or "" */
     const char *what[2], *kernel[2];
     int count;
 } ocl_group;
 
-/* How many commands one event may stand for on this device: 1, or more if failures last. */
+/* How many commands one event may stand for on this device: 1, or more if all later commands fail, too. */
 int ocl_faults_group(const ocl_device *device);
 void ocl_group_add(ocl_group *group, const char *what, const char *kernel);
 /* Retains the event of the group's last command, which was just enqueued, and empties the group. */

@@ -37,7 +37,7 @@ static clt_status check_room(ocl_device *device, uint64_t bytes, const char *wha
     if (bytes > desc->usable_bytes || held > desc->usable_bytes - bytes)
         CLT_FAIL(CLT_EDEVMEM,
                  "allocating '%s' of %.1f MiB on device %s '%s': %.1f MiB are usable and %.1f MiB are held "
-                 "(the largest buffer is '%s', %.1f MiB); reduce the largest need or choose a device with "
+                 "(the largest buffer is '%s', %.1f MiB); reduce the largest buffer or choose a device with "
                  "more memory",
                  what, (double)bytes / MIB, desc->spec, desc->name, (double)desc->usable_bytes / MIB,
                  (double)held / MIB, biggest_bytes > bytes ? biggest : what,
@@ -392,8 +392,8 @@ clt_status ocl_fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes)
     return clt_fail_prefix(fill_zero(dst, offset, bytes), "clearing '%s': ", dst->what);
 }
 
-/* Called after each asynchronous command. Flushes at once every queue but the compute queue, since commands
- * of other queues wait for its commands, and any queue whose caller keeps an event (PoCL starts no command
+/* Called after each asynchronous command. Flushes a queue other than the compute queue, since commands of
+ * other queues wait for its commands, and any queue if the caller keeps the event (PoCL starts no command
  * before a flush). */
 static clt_status after_enqueue(ocl_device *device, ocl_queue queue, cl_event raw, ocl_event **done)
 {
@@ -411,7 +411,7 @@ static clt_status after_transfer(ocl_device *device, const ocl_span *span, const
 {
     clt_status status = ocl_faults_add_one(device, what, "", raw);
     if (status == CLT_OK && ocl_record_level_of(device) != OCL_RECORD_OFF &&
-        clRetainEvent(raw) == CL_SUCCESS) /* otherwise only a time is missing */
+        clRetainEvent(raw) == CL_SUCCESS) /* if this fails, only a time is missing */
         ocl_record_add(device, span, NULL, raw);
     if (done == NULL || status != CLT_OK)
         clReleaseEvent(raw);

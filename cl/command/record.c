@@ -118,7 +118,7 @@ static void read_times(const record_entry *e, ocl_span *span)
                  stamp(e->end, CL_PROFILING_COMMAND_END, &span->end_ns);
     if (known && span->all)
         known = stamp(e->end, CL_PROFILING_COMMAND_QUEUED, &span->queued_ns);
-    /* the marker before the command ended at the time from which its first device command could begin */
+    /* the marker before the command has ended when its first device command could begin */
     if (known && e->start != NULL && stamp(e->start, CL_PROFILING_COMMAND_END, &first) &&
         first < span->start_ns)
         span->start_ns = first;

@@ -25,7 +25,7 @@ typedef enum ocl_span_kind {
 
 /* A stretch is a sequence of commands that an executor enqueues without host commands in between. Its first
  * command has the flag OPENS and its last one CLOSES; a single command has both. AFTER_WAIT: the executor's
- * list has a host command that lets the device wait before this command. */
+ * list has a host command before this one that makes the device wait. */
 enum { OCL_SPAN_OPENS = 1, OCL_SPAN_CLOSES = 2, OCL_SPAN_AFTER_WAIT = 4 };
 
 typedef struct ocl_span {

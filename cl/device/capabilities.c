@@ -86,7 +86,7 @@ clt_status ocl_capabilities_key(const ocl_device_desc *device, ocl_style style, 
     add_text(&state, device->version);
     clt_hash64_add(&state, &device->compute_units, sizeof device->compute_units);
     clt_hash64_add(&state, &device->quirks, sizeof device->quirks);
-    if (device->limits.workgroup > 0 || device->limits.local > 0) { /* the others change no answer */
+    if (device->limits.workgroup > 0 || device->limits.local > 0) { /* the other limits change no answer */
         clt_hash64_add(&state, &device->limits.workgroup, sizeof device->limits.workgroup);
         clt_hash64_add(&state, &device->limits.local, sizeof device->limits.local);
     }
@@ -417,7 +417,7 @@ static clt_status take_string(const clt_json *object, const char *key, const cha
 {
     const clt_json *value = clt_json_get(object, key);
     if (value == NULL || clt_json_typeof(value) != CLT_JSON_STRING || strlen(clt_json_string(value)) >= size)
-        CLT_FAIL(CLT_EDATA, "%s: '%s' is missing or no short text", source, key);
+        CLT_FAIL(CLT_EDATA, "%s: '%s' is missing or not a short text", source, key);
     snprintf(out, size, "%s", clt_json_string(value));
     return CLT_OK;
 }
@@ -444,7 +444,7 @@ static clt_status take_list(const clt_json *root, const char *key, const char *s
 {
     *out = clt_json_get(root, key);
     if (*out == NULL || clt_json_typeof(*out) != CLT_JSON_ARRAY)
-        CLT_FAIL(CLT_EDATA, "%s: '%s' is missing or no list", source, key);
+        CLT_FAIL(CLT_EDATA, "%s: '%s' is missing or not a list", source, key);
     return CLT_OK;
 }
 
@@ -460,7 +460,7 @@ static clt_status parse_item(const clt_json *object, const char *source, ocl_ite
     CLT_TRY(take_string(object, "reason", source, reason, sizeof reason));
     snprintf(item->reason, sizeof item->reason, "%.*s", OCL_REASON_SIZE - 1, reason);
     if (!ocl_answer_from_name(answer, &item->answer) || !is_kept(item))
-        CLT_FAIL(CLT_EDATA, "%s: '%s' is none of the answers that can be kept", source, answer);
+        CLT_FAIL(CLT_EDATA, "%s: '%s' is not an answer that can be stored", source, answer);
     const clt_json *number = clt_json_get(object, "value");
     if (number == NULL || clt_json_typeof(number) != CLT_JSON_NUMBER || !clt_json_int(number, &value) ||
         value < 0)
@@ -553,7 +553,7 @@ static clt_status parse_root(const clt_json *root, const char *source, ocl_capab
         CLT_FAIL(CLT_EDATA, "%s: it is not a file of format %s %d", source, FORMAT_NAME, FORMAT_VERSION);
     CLT_TRY(take_string(root, "key", source, key, sizeof key));
     if (strcmp(key, clt_hash64_text(out->key, want)) != 0)
-        CLT_FAIL(CLT_EDATA, "%s: it is of another device, driver or cltrain", source);
+        CLT_FAIL(CLT_EDATA, "%s: it belongs to another device, driver or version of cltrain", source);
     CLT_TRY(take_string(root, "boot", source, boot, sizeof boot));
     CLT_TRY(take_bits(root, "probed", source, &out->probed));
     CLT_TRY(parse_tested(root, source, out));

@@ -43,7 +43,7 @@ typedef struct ocl_refused_device {
 #define OCL_REFUSED_MAX 16
 
 /* Something that the driver refused when a plan's executors were created (cl/command/fallback.h); later
- * plans do without it from the start. */
+ * plans avoid it from the start. */
 typedef struct ocl_unsupported_variant {
     char variant[64]; /* name of the variant */
     char form[OCL_FORM_TEXT];
@@ -101,11 +101,11 @@ bool ocl_answer_from_name(const char *name, ocl_answer *out);
 /* --- the file --- */
 
 /* Text of the file: JSON with a hash of itself as its last member. Answers that may differ the next time (an
- * OpenCL call failed) are left out. */
+ * OpenCL call failed) are not written. */
 clt_status ocl_capabilities_print(const ocl_capabilities *capabilities, const ocl_device_desc *device,
                                   clt_str *out);
 /* Reads such a text; CLT_EDATA says what is wrong with it. Refused devices and variants from before the last
- * restart of the machine are left out. */
+ * restart of the machine are ignored. */
 clt_status ocl_capabilities_parse(const char *text, size_t length, const char *source, ocl_capabilities *out);
 
 /* Devices of one model share a file, and one of them may be broken. ocl_capabilities_apply_refusal turns
@@ -119,8 +119,8 @@ void ocl_unsupported_add(ocl_unsupported *unsupported, const ocl_unsupported *mo
 bool ocl_unsupported_any(const ocl_unsupported *unsupported);
 bool ocl_unsupported_has(const ocl_unsupported *unsupported, const ocl_unsupported_variant *variant);
 bool ocl_unsupported_equal(const ocl_unsupported *a, const ocl_unsupported *b); /* in any order */
-/* Denials as a JSON object. Reading ignores capabilities that this program does not know; CLT_EDATA says
- * what is wrong. */
+/* What was given up, as a JSON object. Reading ignores capabilities that this program does not know;
+ * CLT_EDATA says what is wrong. */
 void ocl_unsupported_write(const ocl_unsupported *unsupported, clt_json_writer *w);
 clt_status ocl_unsupported_read(const clt_json *object, const char *source, ocl_unsupported *out);
 

@@ -56,7 +56,7 @@ static clt_status read_file(const char *path, const ocl_device_desc *device, uin
     if (status == CLT_OK || status == CLT_ENOMEM)
         return status;
     if (tell)
-        CLT_WARN("remembered capabilities of device '%s' are not believed, it is asked again: %s",
+        CLT_WARN("remembered capabilities of device '%s' cannot be used, so it is probed again: %s",
                  device->name, clt_error_text());
     clt_error_clear();
     memset(out, 0, sizeof *out);

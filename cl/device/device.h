@@ -50,14 +50,14 @@ enum {
 };
 #define OCL_CAPS_ALL (~0u)
 
-/* Answer of a device to the question whether it has a capability. It is used only after a probe kernel and
- * self-tests of the kernels that use it have succeeded, all in a child process (cl/probes/asking.h). */
+/* A device's answer about a capability. The capability is used only after a probe kernel and self-tests of
+ * the kernels that use it have succeeded, all in a child process (cl/probes/asking.h). */
 typedef enum ocl_answer {
     OCL_ANSWER_NOT_ASKED, /* it depends on another capability, which the device does not have */
     OCL_ANSWER_YES,
     OCL_ANSWER_NO,      /* the device or its compiler does not offer it */
     OCL_ANSWER_MASKED,  /* not asked, because the caller masked it */
-    OCL_ANSWER_WRONG,   /* its results were wrong (this answer and those below are losses) */
+    OCL_ANSWER_WRONG,   /* its results were wrong (this answer and the following ones are losses) */
     OCL_ANSWER_REFUSED, /* its build or launch was refused although the device announces it */
     OCL_ANSWER_FAILED,  /* another OpenCL call failed; not remembered */
     OCL_ANSWER_CRASHED, /* the driver ended the process */
@@ -87,10 +87,11 @@ enum {
     /* the driver's cache gives wrong programs: cl/device/listing.c switches it off */
     OCL_QUIRK_STALE_CACHE = 1 << 8,
     OCL_QUIRK_NO_PLAYED_ATTENTION = 1 << 9, /* attention on emulated matrix units does not compile */
-    /* not a defect: after a failed command all later commands of the context fail, so that one event tells
+    /* not a defect: after a failed command all later commands of the context fail, so that one event shows
      * how several commands ended (cl/command/faults.h) */
     OCL_QUIRK_LASTING_FAILURES = 1 << 10,
-    OCL_QUIRK_PLAIN_TURNS = 1 << 11 /* sinpi and cospi multiply by pi in f64 and do not reduce before */
+    /* sinpi and cospi multiply by pi in f64 without reducing the argument first */
+    OCL_QUIRK_PLAIN_TURNS = 1 << 11
 };
 /* Not a defect of a driver: the checker sets it in the description that it plans with, so that variants made
  * for GPUs are not refused on CPU devices because they are slow there. A macro, because an enumerator must
@@ -134,9 +135,10 @@ typedef struct ocl_device_desc {
     char platform[OCL_NAME_SIZE];
     char pci[16]; /* "0000:3b:00.0"; "": unknown */
     bool is_cpu, is_gpu;
-    uint32_t caps;          /* OCL_CAP_* after masking */
-    uint32_t masked_caps;   /* capabilities that the caller masked (ocl_open_options) */
-    ocl_size_limits limits; /* that the caller set (ocl_size_limits_use); the members below obey them */
+    uint32_t caps;        /* OCL_CAP_* after masking */
+    uint32_t masked_caps; /* capabilities that the caller masked (ocl_open_options) */
+    /* limits that the caller set (ocl_size_limits_use); the members below obey them */
+    ocl_size_limits limits;
     uint32_t emulated_caps; /* capabilities that it emulates (ocl_emulated_units) */
     uint32_t quirks;        /* OCL_QUIRK_* */
     uint32_t compute_units;
@@ -171,19 +173,20 @@ typedef struct ocl_device_desc {
     uint64_t max_alloc_bytes; /* largest single buffer */
     uint32_t align_bytes;     /* alignment of every tensor's offset (>= 64, from MEM_BASE_ADDR_ALIGN) */
     bool rounds_correctly;    /* has a build option for correctly rounded f32 division and square root */
-    bool keeps_subnormals;    /* f32 numbers below 2^-126 are computed with; otherwise they may become 0 */
+    /* f32 numbers below 2^-126 are computed correctly; otherwise they may become 0 */
+    bool keeps_subnormals;
     double profiling_resolution_ns;
     ocl_given_up given_up[OCL_GIVEN_UP_MAX];
     int n_given_up;
-    /* capabilities that were dropped because of the kernel suspected_in; restored if it is refused
-     * without them too */
+    /* capabilities that were dropped because of the kernel `suspected_in`; restored if it is refused without
+     * them, too */
     uint32_t suspected_caps;
     char suspected_in[64];
     const struct ocl_tuning *tuning; /* records for planning (cl/tune/tuning.h), borrowed; NULL: none */
 } ocl_device_desc;
 
-/* Whether lane style (vectors of sixteen in one work-item) was measured to be fast on this device, or was
- * asked for. */
+/* Whether the device prefers lane style (vectors of sixteen in one work-item): that was measured to be fast,
+ * or was asked for. */
 static inline bool ocl_prefers_lanes(const ocl_device_desc *device)
 {
     return (device->caps & OCL_CAP_WIDE_VECTORS) != 0;
@@ -215,7 +218,7 @@ static inline uint64_t ocl_desc_max_local(const ocl_device_desc *device, bool re
     return proven > device->local_bytes ? proven : device->local_bytes;
 }
 
-/* A description to plan against when no device is at hand: a mid-range GPU without extensions. */
+/* A description to plan against when there is no device: a mid-range GPU without extensions. */
 void ocl_desc_generic(ocl_device_desc *out);
 const char *ocl_cap_name(int index);
 /* Writes "local,wg256,fp64"; returns buffer. */
@@ -227,8 +230,8 @@ clt_status ocl_caps_parse(const char *text, uint32_t *mask);
  * all capabilities. */
 clt_status ocl_caps_parse_limits(const char *text, uint32_t *mask, ocl_size_limits *limits);
 
-/* Limits (size_limits.c). They hold for this process and for the processes that it starts from then on, since
- * every one of them describes devices: an environment variable passes them on. */
+/* Limits (size_limits.c). They hold for this process and, passed on by an environment variable, for the
+ * processes that it starts from then on, because each of them describes devices. */
 #define OCL_SIZE_LIMITS_VARIABLE "CLTRAIN_LIMITS"
 #define OCL_SIZE_LIMITS_TEXT 160
 /* Reads one limit, "workgroup=64" or "local=16K", into its member. CLT_EUSAGE. */
@@ -302,9 +305,9 @@ typedef struct ocl_open_options {
     ocl_style style; /* LANES, GROUPS: this style if the device supports it, whichever is faster */
 } ocl_open_options;
 
-/* Opens a device: capabilities as remembered or asked for, context, in-order compute queue, in-order copy
- * queue. A device that cannot run kernels is skipped with a warning, unless SPEC is its index or name.
- * CLT_EDEVICE names the SPEC, the devices that exist, and what to do. */
+/* Opens a device with its context, an in-order compute queue and an in-order copy queue. Its capabilities
+ * are remembered, or asked for now. A device that cannot run kernels is skipped with a warning, unless SPEC
+ * is its index or name. CLT_EDEVICE names the SPEC, the devices that exist, and what to do. */
 clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out);
 /* Leaves this process 1/ranks of the device's memory: `ranks` processes, this one included, use a GPU. */
 void ocl_device_share(ocl_device *device, int ranks);

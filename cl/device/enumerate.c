@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists platforms and devices, in the platforms' order, with every property that the program needs, as
- * their drivers report them. A driver that fails is left out with a warning that names it. Nothing is
- * opened or tried. */
+ * Lists platforms and devices, in the platforms' order, with every property that the program needs, as their
+ * drivers report them. A driver that fails is skipped with a warning that names it. Nothing is opened or
+ * tried. */
 #include "cl/device/internal.h"
 #include "cl/device/listing.h"
 #include "cl/device/pocl.h"
@@ -175,7 +175,7 @@ static clt_status describe(cl_platform_id platform, cl_device_id id, int p, int 
     return CLT_OK;
 }
 
-/* Adds a device; one that does not answer is left out with a warning. Fails only for lack of memory. */
+/* Adds a device; one that does not answer is skipped with a warning. Fails only for lack of memory. */
 static clt_status add_device(cl_platform_id platform, cl_device_id id, int p, int d, ocl_found *found,
                              bool *usable)
 {
@@ -190,7 +190,7 @@ static clt_status add_device(cl_platform_id platform, cl_device_id id, int p, in
     return CLT_OK;
 }
 
-/* A platform whose devices cannot be listed is left out with a warning, so that other platforms can be
+/* A platform whose devices cannot be listed is skipped with a warning, so that other platforms can be
  * used. */
 static clt_status left_out(int p, cl_int code)
 {
@@ -268,7 +268,7 @@ clt_status ocl_enumerate(ocl_found **out, int *count)
     *out = NULL;
     *count = 0;
     ocl_size_limits wanted;
-    CLT_TRY(ocl_size_limits_in_use(&wanted)); /* else every device would be left out for a wrong variable */
+    CLT_TRY(ocl_size_limits_in_use(&wanted)); /* else every device would be skipped for a wrong variable */
     CLT_TRY(ocl_listing_prepare());
     cl_int listed = clGetPlatformIDs(0, NULL, &n);
     char limits[96], hidden[640];

@@ -69,7 +69,7 @@ struct ocl_buffer {
     cl_mem mem;
     uint64_t bytes;
     void *pages; /* our pages that back the buffer; NULL: the driver's own memory */
-    void *over;  /* the caller's memory that the buffer is, or NULL */
+    void *over;  /* the caller's memory, if the buffer uses that; else NULL */
     char what[64];
     struct ocl_buffer *next, *previous; /* the device's list */
 };
@@ -136,9 +136,9 @@ typedef struct ocl_found {
 
 /* enumerate.c: every device of every platform; free() the array. */
 clt_status ocl_enumerate(ocl_found **out, int *count);
-/* Writes a sentence about the limit on memory (ulimit -v), "" if there is no limit; returns text. The
- * sentence is needed because the loader treats a driver that it cannot map, for lack of address space, as
- * one that is not installed. */
+/* Writes a sentence about the limit on memory (ulimit -v), "" if there is no limit; returns text. The loader
+ * treats a driver for which there is not enough address space as one that is not installed, so errors need
+ * this sentence. */
 const char *ocl_memory_limit(char *text, size_t size);
 /* In a child process: the device to which the parent gave this index. CLT_EDEVICE: there is none. */
 clt_status ocl_find_in_child(const char *spec, ocl_found *out);
@@ -175,8 +175,8 @@ typedef struct ocl_probe_state {
 typedef struct ocl_question {
     const char *name; /* of a capability, or "basic", "local_memory_64" */
     uint32_t cap;
-    /* Whether to ask the question now; if not, `why` gets the reason, or stays empty if that may change.
-     * NULL: always. */
+    /* Whether to ask the question now. If not, `why` gets the reason, or stays empty if the answer may
+     * change later. NULL: always. */
     bool (*wanted)(const ocl_probe_state *state, char *why, size_t size);
     /* Fills in answer, value and reason. Fails if a call fails; a refused build then counts as REFUSED. */
     clt_status (*ask)(const ocl_probe_state *state, ocl_item *item);
@@ -185,7 +185,7 @@ typedef struct ocl_question {
 /* The questions that are not about a matrix unit (those are in its record); ends with a NULL name. */
 extern const ocl_question ocl_questions[];
 
-/* What is built ahead (asking.c). */
+/* For which questions programs are being built ahead (asking.c). */
 typedef enum ocl_ahead { OCL_AHEAD_NOTHING, OCL_AHEAD_PROBES, OCL_AHEAD_TESTS } ocl_ahead;
 
 /* asking.c: asks the questions that are not answered yet, in this process. begun and ended (may be NULL) are

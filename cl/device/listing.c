@@ -36,14 +36,13 @@
 #define FORMAT_NAME "cltrain-listing"
 #define SEAL "hash"
 #define STALE "stale_cache"     /* the child's word for OCL_QUIRK_STALE_CACHE, also a key of the file */
-#define LISTED "CLTRAIN_LISTED" /* set in the environment of children: the parent has done this already */
+#define LISTED "CLTRAIN_LISTED" /* set in the environment of children: the parent has listed the devices */
 
 static ocl_dead_driver dead[MAX_DEAD];
 static int n_dead;
-static bool
-    /* a device has OCL_QUIRK_STALE_CACHE: PoCL's kernel cache must be switched off before PoCL is loaded */
-    stale_cache;
-static bool hung; /* a driver was silent until its time was over */
+/* a device has OCL_QUIRK_STALE_CACHE: PoCL's kernel cache must be switched off before PoCL is loaded */
+static bool stale_cache;
+static bool hung; /* a driver did not answer within its time limit */
 static bool ask_again;
 static bool is_listing_child;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -211,7 +210,7 @@ static bool recall(const sources *s)
         n_dead = 0;
         stale_cache = false;
     }
-    hung = n_dead > 0; /* only such a result is kept */
+    hung = n_dead > 0; /* a result with dead drivers is kept only if one of them hung */
     clt_error_clear();
     return known;
 }
@@ -258,7 +257,8 @@ static clt_status lists(const char *program, bool *good, bool *sure, char *why, 
     *good = event == CLT_CHILD_LINE && strcmp(line, "done") == 0;
     clt_child_stop(child, &end);
     if (!greeted)
-        CLT_FAIL(CLT_EUNSUPPORTED, "'%s' is another cltrain: %s %s", program, end.text, end.words);
+        CLT_FAIL(CLT_EUNSUPPORTED, "'%s' does not answer as this version of cltrain does: %s %s", program,
+                 end.text, end.words);
     /* SIGKILL may come from a temporary lack of memory. */
     *sure = *sure && (*good || event == CLT_CHILD_SILENT || end.signal != SIGKILL);
     hung = hung || event == CLT_CHILD_SILENT;
@@ -310,7 +310,7 @@ static clt_status find_dead(const sources *s, const char *program, bool *sure)
     CLT_TRY(lists(program, &harmless, sure, no_driver, sizeof no_driver));
     if (!harmless)
         CLT_FAIL(CLT_EDEVICE,
-                 "listing OpenCL devices does harm even without any driver's ICD file: %s; look at "
+                 "listing OpenCL devices crashes or hangs even without any driver's ICD file: %s; look at "
                  "OCL_ICD_FILENAMES, OPENCL_LAYERS and LD_PRELOAD",
                  no_driver);
     for (size_t i = 0; i < s->n; i++) {
@@ -352,8 +352,8 @@ static clt_status ask(const sources *s)
             why);
     if (!good)
         CLT_TRY(find_dead(s, program, &sure));
-    /* Every start would wait for a driver that hangs. One that crashes does so at once, and perhaps because
-     * of this environment alone, such as a container without /sys: the next start asks it again. */
+    /* Every start would wait for a driver that hangs. A driver that crashes does so immediately, and perhaps
+     * only in this environment, such as a container without /sys: the next start asks it again. */
     if (sure && (n_dead == 0 || hung) && remember(s) != CLT_OK) {
         CLT_DEBUG("%s", clt_error_text());
         clt_error_clear();
@@ -368,10 +368,10 @@ static clt_status apply(const sources *s)
     if (n_dead == 0)
         return CLT_OK;
     for (int i = 0; i < n_dead; i++)
-        CLT_WARN("the OpenCL driver %s (%s) is left out, because listing its devices does harm: %s; "
-                 "%s",
-                 dead[i].library, dead[i].entry, dead[i].reason,
-                 hung ? "'cltrain devices --again' tries it again" : "the next start tries it again");
+        CLT_WARN(
+            "the OpenCL driver %s (%s) is not used, because listing its devices crashes or hangs: %s; %s",
+            dead[i].library, dead[i].entry, dead[i].reason,
+            hung ? "'cltrain devices --again' tries it again" : "the next start tries it again");
     return name_living(s, s->n);
 }
 
@@ -381,7 +381,8 @@ static clt_status settle(sources *s)
     make_key(s);
     CLT_TRY(recall(s) ? CLT_OK : ask(s));
     CLT_TRY(apply(s));
-    clt_child_tell(LISTED "=1"); /* only our children: they list the same drivers, other programs may not */
+    /* set only for our children, which list the same drivers; other programs may not */
+    clt_child_tell(LISTED "=1");
     return CLT_OK;
 }
 
@@ -450,7 +451,7 @@ static bool has_pocl(const sources *s)
 
 static clt_status prepare(sources *s)
 {
-    /* The parent of a child has settled it, and its choice of drivers is in the environment. */
+    /* The parent of a child has done this, and its choice of drivers is in the environment. */
     bool settled = is_listing_child || getenv(LISTED) != NULL;
     CLT_TRY(find_sources(s));
     if (!settled && has_pocl(s))

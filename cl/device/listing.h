@@ -4,7 +4,7 @@
  * devices. Before the first OpenCL call of a process a child process lists the devices; when it crashes or
  * hangs, children find out which drivers do that, and the loader of this process is given the others. The
  * result for a set of drivers is remembered until one of their files or the environment changes, or the
- * machine is restarted; but not if a driver crashed and none hung. */
+ * machine is restarted. A result in which a driver crashed and none hung is not remembered. */
 #ifndef CL_DEVICE_LISTING_H
 #define CL_DEVICE_LISTING_H
 

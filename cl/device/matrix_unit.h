@@ -16,23 +16,23 @@ struct ocl_self_test;
 typedef struct ocl_unit_type {
     clt_dtype type;   /* f32: rounded to tf32 */
     const char *name; /* "tf32"; NULL ends the list */
-    uint32_t caps;    /* any of them suffices */
+    uint32_t caps;    /* any one of these capabilities suffices */
 } ocl_unit_type;
 
 /* A capability that only some kernels of the unit need. */
 typedef struct ocl_unit_extra {
     uint32_t cap;
-    bool tiles_first; /* a refused kernel first costs its tile, then this capability */
+    bool tiles_first; /* a kernel that the driver refuses first loses its tile, then this capability */
 } ocl_unit_extra;
 
 typedef struct ocl_matrix_unit {
     const char *name;       /* also the name of its backend */
     ocl_unit_type types[4]; /* in the order in which the checker lists them */
     /* Whether the unit multiplies operands in any layout. If not, rows must start at multiples of 16 bytes,
-     * so the unit needs another one beside it: a run's standard precision does not follow from it. */
+     * so other products need another unit, and this one does not determine a run's standard precision. */
     bool any_layout;
-    /* Whether its kernels compute the same without the instructions if the compiler is not NVIDIA's, through
-     * local memory. CLTRAIN_EMULATE may name its capabilities: any device then imitates a GPU with this
+    /* Whether its kernels compute the same without the instructions, through local memory, if the compiler
+     * is not NVIDIA's. CLTRAIN_EMULATE may name its capabilities: any device then imitates a GPU with this
      * unit, with the same choices, storage and results, but slowly. */
     bool emulated;
     /* The capability that all its kernels need, given up after `extras`, which are given up in their order
@@ -50,7 +50,7 @@ typedef struct ocl_matrix_unit {
 /* All records in the order of matrix_units.def; ends with NULL. */
 extern const ocl_matrix_unit *const ocl_matrix_units[];
 
-/* The capabilities of which the unit needs one for operands of this type; 0: it does not multiply them. */
+/* Capabilities, each of which lets the unit multiply operands of this type; 0: it cannot multiply them. */
 uint32_t ocl_unit_caps(const ocl_matrix_unit *unit, clt_dtype type);
 /* All capabilities that CLTRAIN_EMULATE may name. */
 uint32_t ocl_emulated_units(void);

@@ -39,8 +39,8 @@ const ocl_pocl_report *ocl_pocl_done(void)
 /* --- when a large cache was last checked --- */
 
 /* The stamp is a file whose time says when all files were last checked. Each process removes it when it
- * begins and puts it back, with that time, when it ends by itself, so that it is missing after a process
- * that was killed. Parallel processes each write the time of their own check, so a stamp may exist although
+ * begins and restores it, with that time, when it exits normally, so that it is missing after a process that
+ * was killed. Parallel processes each write the time of their own check, so a stamp may exist although
  * another process was killed meanwhile; damage from that one is found when the stamp is older than
  * OCL_POCL_SECONDS. */
 static struct {
@@ -100,11 +100,10 @@ static void begin_stamp(const char *folder)
 static void tell_removed(uint64_t removed)
 {
     if (removed > 0)
-        CLT_WARN(
-            "%llu file%s of PoCL's cache in '%s' ended too early, as a full disk or a killed process leaves "
-            "them; %s removed, and PoCL builds %s again",
-            (unsigned long long)removed, CLT_PLURAL(removed), the_report.folder.path,
-            removed == 1 ? "it is" : "they are", removed == 1 ? "it" : "them");
+        CLT_WARN("%llu truncated file%s of PoCL's cache in '%s' (as a full disk or a killed process leaves "
+                 "them): %s removed, and PoCL builds %s again",
+                 (unsigned long long)removed, CLT_PLURAL(removed), the_report.folder.path,
+                 removed == 1 ? "it is" : "they are", removed == 1 ? "it" : "them");
 }
 
 /* Looks at the files in the folder in use; *closed gets a folder into which this user may not write, or
@@ -138,7 +137,7 @@ static clt_status look_once(void)
         return CLT_OK;
     CLT_TRY(clt_pocl_folder_leave(&the_report.folder, closed));
     if (the_report.folder.path != NULL)
-        (void)look(NULL, NULL); /* the folder that is used now may have been used before */
+        (void)look(NULL, NULL); /* the folder that PoCL uses now may hold kernels of earlier processes */
     return CLT_OK;
 }
 

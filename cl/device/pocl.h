@@ -16,7 +16,7 @@ typedef struct ocl_pocl_report {
 /* To be called before the first OpenCL call of a process that is not a child of ours, if PoCL is among the
  * drivers. Sets POCL_CACHE_DIR if PoCL's own folder cannot be used. A cache of more than OCL_POCL_MANY files
  * is checked only once in OCL_POCL_SECONDS, and sooner after a process was killed, unless a process that ran
- * in parallel has ended by itself since. CLT_ENOMEM. */
+ * in parallel has exited normally since. CLT_ENOMEM. */
 #define OCL_POCL_MANY 300
 #define OCL_POCL_SECONDS 60
 clt_status ocl_pocl_prepare(void);

@@ -119,7 +119,7 @@ clt_status ocl_size_limits_in_use(ocl_size_limits *out)
     return CLT_OK;
 }
 
-/* Lowers a value to its limit. A value of 0 is unknown, or says that there is no more than elsewhere. */
+/* Lowers a value to its limit. A value of 0 stays: it means unknown, or the same limit as other members. */
 static void lower(uint64_t *value, uint64_t limit)
 {
     if (limit > 0 && *value > limit)

@@ -92,10 +92,10 @@ _Static_assert(N_VENDORS <= OCL_ICD_MAX_DRIVERS, "the report has room for all");
 /* State of the preparation, which happens once. */
 typedef struct preparation {
     ocl_icd_report *report;
-    ocl_icd_entry *entries; /* the system's */
+    ocl_icd_entry *entries; /* the system's entries */
     size_t n_entries;
-    bool *dropped;           /* by entry: replaced by one of ours */
-    bool present[N_VENDORS]; /* its library was found, with or without an ICD entry */
+    bool *dropped;           /* for each entry: it is replaced by one of ours */
+    bool present[N_VENDORS]; /* for each vendor: its library was found, with or without an ICD entry */
 } preparation;
 
 static const char *file_part(const char *path)
@@ -343,7 +343,7 @@ static void repair(preparation *p)
     }
 }
 
-/* Whether nothing is to be done: the parent cltrain or the user has chosen the drivers, or the repair is
+/* Whether there is nothing to do: the parent cltrain or the user has chosen the drivers, or the repair is
  * switched off. */
 static bool is_chosen(ocl_icd_report *r)
 {

@@ -51,7 +51,7 @@ clt_status ocl_icd_entry_read(const char *path, ocl_icd_entry *out)
     size_t length = trim_line(text);
     out->path = strdup(path);
     out->library = strdup(text);
-    /* Trimming moves the line to the front; a plain file had nothing to trim. */
+    /* Trimming moves the line to the start of the text; a plain file has nothing to trim. */
     out->plain = length > 0 && size == length + line_end;
     if (out->path != NULL && out->library != NULL)
         return CLT_OK;
@@ -129,7 +129,7 @@ static bool read_elf_start(const char *path, unsigned char start[ELF_BYTES])
     return got;
 }
 
-/* Whether the library is for this processor and word size; systems keep libraries of other ones in
+/* Whether the library is for this processor and word size; systems keep libraries for other machines in
  * neighbouring folders. */
 static bool fits_machine(const char *path)
 {

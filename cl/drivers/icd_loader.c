@@ -48,6 +48,6 @@ ocl_loader_reads ocl_loader_variables(void)
     reads.vendors = holds(&file, "OCL_ICD_VENDORS");
     reads.filenames = holds(&file, "OCL_ICD_FILENAMES");
     reads.vendor_path = holds(&file, "OPENCL_VENDOR_PATH");
-    reads.vendors_files = reads.vendors && reads.vendor_path; /* that is ocl-icd or behaves like it */
+    reads.vendors_files = reads.vendors && reads.vendor_path; /* the loader is ocl-icd or behaves like it */
     return reads;
 }

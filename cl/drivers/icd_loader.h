@@ -11,7 +11,7 @@
 const char *ocl_header_version(void);
 
 #define OCL_LOADER_PATH 4096
-/* The file of the OpenCL loader in this process; false if the linker cannot tell. */
+/* The file of the OpenCL loader in this process; false if the linker does not know it. */
 bool ocl_loader_file(char *buffer, size_t size);
 
 /* The variables that the loader reads. Loaders differ, and NVIDIA's and AMD's have the same file name as

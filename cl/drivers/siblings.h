@@ -20,14 +20,15 @@
 typedef struct ocl_sibling {
     char name[64];   /* name by which the driver opens it */
     const char *use; /* what fails without it; NULL: not every version of the driver has it */
-    char *path;      /* where it is, NULL: nowhere */
+    char *path;      /* where it is; NULL: it was not found */
     /* the dynamic linker finds this very file by the name alone */
     bool linked;
-    char version[OCL_DRIVER_VERSION]; /* "580.65.06", "" if its file does not tell */
+    char version[OCL_DRIVER_VERSION]; /* "580.65.06"; "" if the name of its file has no version */
 } ocl_sibling;
 
 typedef struct ocl_siblings {
-    char version[OCL_DRIVER_VERSION]; /* of the driver's library, "" if its file does not tell */
+    /* version of the driver's library; "" if the name of its file has none */
+    char version[OCL_DRIVER_VERSION];
     ocl_sibling list[OCL_MAX_SIBLINGS];
     int count;
 } ocl_siblings;

@@ -10,7 +10,7 @@
 
 /* State of enqueueing one range of commands. */
 typedef struct run_state {
-    cl_event before; /* the next device command must wait for this event; NULL: none */
+    cl_event before; /* the event for which the next device command must wait; NULL: none */
     ocl_group group; /* commands without an event, since the last one with an event */
     ocl_counters tally;
 } run_state;
@@ -117,7 +117,7 @@ static clt_status run_host(ocl_exec *exec, size_t index, run_state *run)
                            "host command %d of '%s': ", c->host_code, c->label);
 }
 
-/* Adds the event of a group's last command to the list of commands under way and, if asked for, to the
+/* Adds the event of a group's last command to the list of commands under way and, if it records, to the
  * recorder. Takes ownership of both events. */
 static clt_status hand_over(ocl_exec *exec, size_t index, uint32_t edges, run_state *run, bool record,
                             cl_event start, cl_event end)
@@ -170,7 +170,7 @@ static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_stat
     return status == CLT_OK ? kept : status;
 }
 
-/* The next command of the range in this direction that is not left out; NULL: there is none. */
+/* The next command of the range in this direction that is not skipped; NULL: there is none. */
 static const ocl_command *neighbour(const ocl_exec *exec, const run_range *range, size_t index, int direction)
 {
     const ocl_command *commands = exec->list->commands;

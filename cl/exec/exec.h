@@ -41,8 +41,9 @@ typedef struct ocl_exec_options {
     struct ocl_refusal *refusal;
 } ocl_exec_options;
 
-/* Told before the programs of a list are built (exec NULL, the whole list), and before commands [first,
- * last) of it are enqueued. Commands whose `derives` has a bit of `without` are left out. */
+/* The watcher is called with this before the programs of a list are built (`exec` is NULL, the range is the
+ * whole list), and before its commands [first, last) are enqueued. Commands whose `derives` has a bit of
+ * `without` are skipped. */
 typedef struct ocl_exec_event {
     const ocl_command_list *list;
     size_t first, last;
@@ -55,8 +56,8 @@ typedef struct ocl_exec_watcher {
     clt_status (*watch)(void *context, const ocl_exec_event *event); /* a failure ends the call */
     void *context;
 } ocl_exec_watcher;
-/* All executors of the device tell the watcher, which must outlive them; NULL: nobody. It is for `verify
- * --reduce`; a training has none. */
+/* Every executor of the device calls the watcher, which must outlive them; NULL: there is none. It is for
+ * `verify --reduce`; trainings have none. */
 void ocl_exec_watch(ocl_device *device, const ocl_exec_watcher *watcher);
 /* The group size with which a kernel command is enqueued: the command's, or a smaller one. */
 const size_t *ocl_exec_local(const ocl_exec *exec, size_t command);

@@ -204,7 +204,7 @@ static clt_status bind_tile_counter(const ocl_exec *exec, cl_kernel kernel, cons
                                     cl_uint *next)
 {
     ocl_device *device = exec->device;
-    cl_uint zeros[16] = {0}; /* fills a cache line */
+    cl_uint zeros[16] = {0}; /* as large as a cache line */
     cl_int code = CL_SUCCESS;
     pthread_mutex_lock(&device->lock);
     if (device->tile_counter == NULL)
@@ -274,7 +274,7 @@ static clt_status check_local(const ocl_exec *exec, cl_kernel kernel, const ocl_
     for (int i = 0; i < c->n_args; i++)
         if (c->args[i].kind == OCL_ARG_LOCAL)
             arguments += c->args[i].value.u64;
-    if (arguments > 0) /* local arguments have a limit of their own */
+    if (arguments > 0) /* local arguments have a separate limit */
         room =
             desc->local_argument_bytes > desc->local_bytes ? desc->local_argument_bytes : desc->local_bytes;
     bytes += arguments;
@@ -304,8 +304,8 @@ static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl
         items *= local[i];
         if (c->global[i] % local[i] != 0)
             CLT_FAIL(CLT_EINTERNAL,
-                     "preparing kernel %s (%s.cl, %s) for '%s': dimension %u has %zu work-items, which make "
-                     "no whole groups of %zu",
+                     "preparing kernel %s (%s.cl, %s) for '%s': dimension %u has %zu work-items, which is "
+                     "not a multiple of the group size %zu",
                      c->kernel, c->family, c->options, c->label, i, c->global[i], local[i]);
         if (local[i] > desc->max_work_item[i])
             CLT_FAIL(CLT_EUNSUPPORTED,

@@ -325,7 +325,7 @@ void ocl_gemm_part_args(ocl_emitter *e, const ocl_gemm *g, int32_t part, uint64_
     size_args(e, g);
 }
 
-/* Backend `simple` */
+/* --- backend `simple` --- */
 
 static void simple_defines(ocl_emitter *e, const ocl_gemm *g, bool lane, int vectors, int tile)
 {

@@ -6,8 +6,7 @@
  * Order of the epilogue, which all backends share (cl/gemm/gemm_epilogue.clh):
  *   forward    value = alpha * sum (+ beta * C) -> + bias -> stored in pre -> activation -> + residual -> C
  *   backward   value = alpha * sum -> * activation'(dact) -> (+ beta * C) -> C
- * After it, if asked for, come the moments of the columns of C, computed from the values as stored
- * (ocl_moments). */
+ * Then the moments of the columns of C, if wanted, are computed from the values as stored (ocl_moments). */
 #ifndef CL_GEMM_GEMM_H
 #define CL_GEMM_GEMM_H
 
@@ -105,8 +104,8 @@ clt_status ocl_gemm_check(const ocl_gemm *gemm);
 /* Chooses a backend and emits its commands, as ocl_family_emit does for every family; the environment
  * variable is CLTRAIN_GEMM. An empty C emits nothing. */
 clt_status ocl_gemm_emit(ocl_emitter *emitter, const ocl_gemm *gemm, const char *force);
-/* Whether any backend takes the product on this device. If not, `reason` gets the reason of the backend that
- * takes most problems on such devices. */
+/* Whether any backend accepts the product on this device. If not, `reason` gets the reason of the backend
+ * that accepts most problems on such devices. */
 bool ocl_gemm_is_possible(const ocl_gemm *gemm, const ocl_device_desc *device, char *reason, size_t size);
 
 /* Whether the standard choice for the product computes it on matrix units of the device. */
@@ -135,7 +134,7 @@ double ocl_gemm_flops(const ocl_gemm *gemm); /* 2*m*n*k*batch */
 double ocl_gemm_moment_flops(
     const ocl_gemm *gemm); /* of the moments that it computes; 0 if it computes none */
 
-/* Whether an optional operand is there. */
+/* Whether an optional operand is present. */
 static inline bool ocl_given(ocl_tensor_ref ref)
 {
     return ref.tensor != OCL_NO_TENSOR_ID;

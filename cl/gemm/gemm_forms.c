@@ -17,7 +17,7 @@
 
 static const int split_counts[] = {OCL_SPLIT_COUNTS}, stream_counts[] = {OCL_STREAM_COUNTS};
 
-/* Arithmetic of forms */
+/* --- arithmetic of forms --- */
 
 int64_t ocl_form_up(int64_t size, int64_t tile)
 {
@@ -336,8 +336,10 @@ clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *e, const 
     ocl_form_want_split(&wanted, ocl_tuned(e, "split", split_value(out)));
     CLT_TRY(choose_or_fail(family, e, g, &wanted, out));
     if (ocl_form_is_partial(out) && e->workspace == NULL)
-        CLT_FAIL(CLT_EUNSUPPORTED, "emitting %s: parts of k (split=%d) need a workspace",
-                 ocl_gemm_text(g, what, sizeof what), split_value(out));
+        CLT_FAIL(
+            CLT_EUNSUPPORTED,
+            "emitting %s: parts of k (split=%d) need a workspace, but the caller provides none; use split=1",
+            ocl_gemm_text(g, what, sizeof what), split_value(out));
     char text[OCL_FORM_TEXT];
     e->form = clt_arena_strdup(e->list->arena, form_text(family, out, text));
     return e->form ? CLT_OK : CLT_ENOMEM;
@@ -356,12 +358,12 @@ static bool can_make_moments(const ocl_form_family *family, const ocl_gemm *g, c
 typedef struct split_parts {
     int32_t sums, line_sums;
     uint64_t lines;       /* rows of the sums of A's lines */
-    uint64_t line_floats; /* all together */
+    uint64_t line_floats; /* of all lines together */
     ocl_form_shares shares;
 } split_parts;
 
 /* Decides whether the kernel computes sums of A's lines. If so, its form gets a name of its own: a driver
- * that refuses these sums then does not cost the plain form. */
+ * that refuses these sums does not make the plain form unavailable. */
 static clt_status decide_line_sums(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
                                    const ocl_gemm_form *f)
 {
@@ -445,8 +447,9 @@ static void emit_product(const ocl_form_family *family, ocl_emitter *e, const oc
     ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g) + ocl_gemm_moment_flops(g));
 }
 
-/* The number of neighbouring elements of C that one work-item of the kernel that adds partial sums finishes.
- * It is the vector size of a kernel without parts if that divides a row of C; otherwise it is 1. */
+/* In the kernel that adds partial sums, the number of neighbouring elements of C that one work-item
+ * finishes. It is the vector size of a kernel without parts if that divides a row of C; otherwise it is
+ * 1. */
 static int sum_vector(const ocl_gemm *g, const ocl_gemm_form *f)
 {
     ocl_gemm_form whole = *f;
@@ -501,8 +504,8 @@ static void emit_sum(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, 
                          sums - (double)elements + (double)parts->line_floats);
 }
 
-/* Creates the workspaces for partial sums. Partial sums of A's lines take a row of m for each part of k and
- * tile of a row or, with stream-k, a row of bm for each slot. */
+/* Creates the workspaces for partial sums. Partial sums of A's lines take a row of m floats for each part of
+ * k and each tile of a row; with stream-k they take a row of bm floats for each slot. */
 static void want_parts(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, split_parts *parts)
 {
     bool stream = f->stream > 0;

@@ -11,7 +11,7 @@
 #include "cl/gemm/gemm.h"
 
 typedef struct ocl_gemm_form {
-    int bm, bn, bk; /* tile of C of a work-group; steps of k in local memory at once */
+    int bm, bn, bk; /* tile of C of a work-group; steps of k of a tile in local memory */
     /* part of the tile that one item (tile), one warp (mma) or four warps (wgmma) compute */
     int pm, pn;
     int va, vb; /* tile: vector width of an item's loads of A and of B */
@@ -30,8 +30,8 @@ typedef struct ocl_gemm_form {
 
 /* How the choice of a form treats one of its values. */
 typedef enum ocl_form_role {
-    OCL_FORM_KEPT,   /* a wanted value replaces the standard forms' value */
-    OCL_FORM_FOLLOWS /* `complete` sets it, and knows the wanted value */
+    OCL_FORM_KEPT,    /* a wanted value replaces the standard forms' value */
+    OCL_FORM_COMPUTED /* `complete` sets it, and may use the wanted value */
 } ocl_form_role;
 
 /* A value of the form that a tuning record may set. */
@@ -61,12 +61,12 @@ typedef struct ocl_form_family {
     uint32_t local_alignment;
     bool streams; /* whether the kernel supports stream-k */
     int (*items)(const ocl_gemm_form *form);
-    /* Steps of k by which an item's window counter advances at once (cl/gemm/gemm_window_tiles.clh), a power
-     * of two up to bk; NULL: bk. */
+    /* Steps of k by which an item's window counter advances each time (cl/gemm/gemm_window_tiles.clh), a
+     * power of two up to bk; NULL: bk. */
     int (*window_steps)(const ocl_gemm *gemm, const ocl_gemm_form *form);
     /* Capabilities that the kernel uses in addition to the variant's `needs`; NULL: none. */
     uint32_t (*uses)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
-    /* Whether the kernel can make sums of A's lines (ocl_line_sums) in this form; NULL: in none. */
+    /* Whether the kernel can compute sums of A's lines (ocl_line_sums) in this form; NULL: in none. */
     bool (*makes_line_sums)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     /* Adds the defines that only this family's kernel needs. */
     void (*defines)(ocl_emitter *emitter, const ocl_gemm *gemm, const ocl_gemm_form *form);
@@ -81,7 +81,8 @@ bool ocl_form_choose(const ocl_form_family *family, const ocl_gemm *gemm, const 
 clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm,
                            ocl_gemm_form *out);
 
-/* Sets `wanted` from the value of "split" in a record: parts of k or, negative, stream-k; 0: no wish. */
+/* Sets `wanted` from the value of "split" in a record: parts of k or, negative, stream-k; 0: no
+ * preference. */
 void ocl_form_want_split(ocl_gemm_form *wanted, int value);
 
 /* The record that asks for this form: its values and `split` (as in ocl_form_want_split) that are not 0. */
@@ -94,7 +95,7 @@ ocl_gemm_form ocl_form_wanted(const ocl_form_family *family, const ocl_choice *r
  * partial sums. It is the `emit` of these variants. CLT_EUNSUPPORTED with the reason. */
 clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm);
 
-/* The unit whose backend this is; NULL: of none. */
+/* The matrix unit that this variant is for; NULL: none. */
 const ocl_matrix_unit *ocl_form_unit(const ocl_variant *variant);
 
 /* The cost model's time for the form that ocl_form_choose takes; INFINITY if none fits. Comparable between
@@ -122,7 +123,7 @@ typedef struct ocl_form_shares {
     int64_t tiles, steps; /* tiles of C; steps of each tile */
     int64_t own_parts, part_steps;
     int64_t others;                /* groups that share the rest */
-    int64_t other_steps, of_tiles; /* the most steps that one of them has, in how many tiles */
+    int64_t other_steps, of_tiles; /* most steps and most tiles that one of them has */
     int64_t pairs;                 /* (group, tile) pairs: each leaves partial sums */
     int64_t slots;                 /* tile-sized slots of the workspace; some stay empty */
 } ocl_form_shares;

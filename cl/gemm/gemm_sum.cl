@@ -15,7 +15,7 @@
 #include "gemm_operands.clh"
 #include "gemm_packed.clh"
 
-#pragma option BM 64 /* STREAM: the tile of C, and the steps of k that it is made in */
+#pragma option BM 64 /* STREAM: size of the tiles of C, and of the steps of k */
 #pragma option BN 64
 #pragma option BK 64
 #include "gemm_tiles.clh"

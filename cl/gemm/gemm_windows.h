@@ -20,7 +20,7 @@ void ocl_windows_args(ocl_emitter *emitter, const ocl_windows *windows, bool by_
 /* WINDOWS_DIMS of cl/gemm/gemm_window_tiles.clh: the dimensions that its kernels count. */
 int ocl_windows_dims(const ocl_windows *windows);
 /* The arguments WINDOWS_PARAMS and WALK_PARAMS of cl/gemm/gemm_window_tiles.clh, for items whose counter
- * advances by `steps` steps of k at once. */
+ * advances by `steps` steps of k each time. */
 void ocl_windows_tile_args(ocl_emitter *emitter, const ocl_windows *windows, int64_t steps);
 
 #endif

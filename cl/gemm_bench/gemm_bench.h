@@ -26,8 +26,8 @@ enum {
 
 typedef struct ocl_gemm_array {
     clt_dtype type;
-    size_t elements; /* of the buffer, guards included; 0: the product has no such operand */
-    size_t first;    /* element of the buffer where the operand starts */
+    size_t elements; /* elements of the buffer, guards included; 0: the product has no such operand */
+    size_t first;    /* index of the buffer's element where the operand starts */
     uint8_t *image;  /* content of the buffer before a run */
 } ocl_gemm_array;
 
@@ -48,7 +48,7 @@ typedef struct ocl_gemm_bench {
     ocl_gemm gemm; /* its operands are tensors OCL_GEMM_A to OCL_GEMM_DACT */
     bool whole;
     ocl_moments moments;     /* gemm.moments points to it if moments are wanted */
-    ocl_line_sums line_sums; /* likewise for gemm.line_sums; their tensor is OCL_GEMM_LINE_SUMS */
+    ocl_line_sums line_sums; /* likewise for gemm.line_sums; they go to tensor OCL_GEMM_LINE_SUMS */
     int copies;
     ocl_gemm_array array[OCL_GEMM_OPERANDS];
     ocl_buffer *(*buffer)[OCL_GEMM_OPERANDS]; /* buffers of each copy */
@@ -77,9 +77,9 @@ typedef struct ocl_gemm_ready {
     int runs; /* runs in one timed batch */
 } ocl_gemm_ready;
 
-/* Emits the product for every copy. how: gives the emitter's device description, label, record, asked and
- * log; its list and workspaces are set here. force: as in ocl_gemm_emit. CLT_EUNSUPPORTED when the backend
- * refuses. */
+/* Emits the product for every copy. how: an emitter; only its device description, label, record, asked and
+ * log are used, since list and workspaces are set here. force: as in ocl_gemm_emit. CLT_EUNSUPPORTED when
+ * the backend refuses. */
 clt_status ocl_gemm_ready_create(ocl_gemm_bench *bench, const ocl_emitter *how, const char *force,
                                  ocl_gemm_ready **out);
 /* Builds the programs. CLT_EUNSUPPORTED when the device cannot run it although the backend accepted. */

@@ -139,8 +139,8 @@ static int count_copies(const ocl_device *device, const ocl_gemm *g)
 
 /* --- candidates --- */
 
-/* candidate: a variant with tunables, emitted exactly; if NULL, `force` names a backend, or NULL leaves the
- * choice to the engine. */
+/* candidate: a variant with tunables, emitted exactly; if NULL, `force` names a backend; if both are NULL,
+ * the engine chooses. */
 static clt_status make_ready(const tune_bench *t, const ocl_device_desc *desc, const ocl_choice *candidate,
                              const char *force, ocl_choice *asked, ocl_gemm_ready **out)
 {
@@ -200,7 +200,7 @@ static bool is_right(const tune_bench *t, int result, char *why, size_t size)
         if (memcmp(want + i * unit, got + i * unit, unit) == 0)
             continue;
         double x = clt_dtype_load(a->type, got, i), y = clt_dtype_load(a->type, want, i);
-        if (exact ? x == y /* also equal: zeros of different sign */ : fabs(x - y) <= tolerance(g, y))
+        if (exact ? x == y /* zeros of different sign are equal, too */ : fabs(x - y) <= tolerance(g, y))
             continue;
         snprintf(why, size, "%s[%lld] is %.9g, it should be %.9g", result == 0 ? "C" : "pre",
                  (long long)i - (long long)a->first, x, y);

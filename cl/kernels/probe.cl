@@ -2,8 +2,8 @@
  *
  * Probe kernels: each proves one capability by what it computes (cl/probes/probes.c checks the results). All
  * have the same first three parameters. A probe that needs more than OpenCL C 1.2 is compiled only if its
- * PROBE_ macro asks for it. Code for one compiler only is left out by others, and the probe then writes
- * ABSENT, so that a missing feature is told from a wrong result. This file must not include anything. */
+ * PROBE_ macro asks for it. Code for one compiler only is skipped by others; the probe then writes ABSENT,
+ * which distinguishes a missing feature from a wrong result. This file must not include anything. */
 
 /* warnings.clh gives the reason. */
 #ifdef __has_warning
@@ -145,7 +145,8 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_ptx(__global
 }
 #endif
 
-/* nontemporal: copies in[0..32n) to out, in the two vector types that kernels store past the caches. */
+/* nontemporal: copies in[0..32n) to out, in the two vector types of the kernels' non-temporal
+ * stores. */
 #if defined(PROBE_NONTEMPORAL) || defined(PROBE_PREFETCH)
 #ifdef __has_builtin
 #if __has_builtin(__builtin_nontemporal_store)

@@ -141,7 +141,7 @@ clt_status ocl_source_text(const char *file_name, char **out)
     return CLT_OK;
 }
 
-/* One kernel of a text */
+/* --- one kernel of a text --- */
 
 static bool in_word(char c)
 {

@@ -20,9 +20,9 @@ clt_status ocl_source_text(const char *file_name, char **out);
  * column. Kernels of another shape, for example those that a macro defines, stay. */
 void ocl_source_keep_kernel(char *text, const char *kernel);
 /* Checks that the program with this text, its includes resolved, has every option that the host gives it:
- * each define of `options` ("-DLS=64 -DDT=f32") is asked for by a line that begins with #if, as those are
- * that the build makes of `#pragma option NAME DEFAULT` (embed.cmake). CLT_EINTERNAL names the first that
- * is not. */
+ * each define of `options` ("-DLS=64 -DDT=f32") must occur in a line that begins with #if. The build makes
+ * such lines of `#pragma option NAME DEFAULT` (embed.cmake). CLT_EINTERNAL names the first that does not
+ * occur. */
 clt_status ocl_source_check_options(const char *family, const char *text, const char *options);
 /* Size of a family's own embedded source and of the parts that it includes whose names begin with the
  * family's: a rough measure of its compile time; 0: there is none. */

@@ -17,9 +17,9 @@ typedef struct ocl_limits {
 clt_status ocl_measure_limits(ocl_device *device, double seconds, ocl_limits *out);
 
 /* The cost of launching an empty kernel in microseconds. alone_us: one launch, until the host knows that it
- * has ended. in_row_us: one of many in a row, as in a step, without events; in_row_event_us: with an event
- * for each that is kept and checked. Includes time stamps if the device was opened with them
- * (ocl_open_options.profiling). */
+ * has ended. in_row_us: one of many in a row, as in a step, without events; in_row_event_us: the same with
+ * an event for each launch, which is kept and checked. Includes time stamps if the device was opened with
+ * them (ocl_open_options.profiling). */
 typedef struct ocl_launch_times {
     double alone_us, in_row_us, in_row_event_us;
 } ocl_launch_times;

@@ -238,7 +238,7 @@ static clt_status run_launches(const bench *b, const void *what)
 {
     for (int i = 0; i < LAUNCHES_IN_A_ROW; i++)
         CLT_TRY(run_launch(b, what));
-    return ocl_finish(b->device, OCL_QUEUE_COMPUTE); /* looks at the events that are kept */
+    return ocl_finish(b->device, OCL_QUEUE_COMPUTE); /* checks the events that are kept */
 }
 
 /* Times empty kernels, one alone and many in a row, from enqueueing to knowing that they have ended. */

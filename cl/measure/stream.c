@@ -71,8 +71,8 @@ clt_status ocl_stream_launch_run(const ocl_stream *s, const ocl_stream_launch *l
     return CLT_OK;
 }
 
-/* Runs after the first, in which a driver may still compile, that take this long together are enough:
- * disturbances are short beside them. */
+/* Enough seconds for the runs after the first one (in which a driver may still compile): disturbances are
+ * short compared with this. */
 #define ENOUGH_SECONDS 0.25
 
 static clt_status best_of(const ocl_stream *s, const ocl_stream_launch *l, int runs, double budget,

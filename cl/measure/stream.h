@@ -51,9 +51,9 @@ clt_status ocl_stream_program(ocl_device *device, ocl_program **out);
 bool ocl_stream_has(const ocl_stream *stream, ocl_stream_form form);
 /* The form with plain stores that suits the device by its capabilities. */
 ocl_stream_form ocl_stream_plain_form(const ocl_stream *stream);
-/* Bandwidth in GB/s by the shortest of `runs` runs over the first 1/part of the arrays, two at least and no
- * more once they have taken 0.25 s, and of further ones until the budget is spent. Counts the bytes that the
- * kernel accesses; a cache that reads lines before they are written (write-allocate) moves more. */
+/* Bandwidth in GB/s, from the shortest run over the first 1/part of the arrays. Makes `runs` runs, or at
+ * least two if they take 0.25 s, then further ones until the budget of seconds is spent. Counts the bytes
+ * that the kernel accesses; a cache that reads lines before they are written (write-allocate) moves more. */
 clt_status ocl_stream_best(const ocl_stream *stream, ocl_stream_kind kind, ocl_stream_form form, int part,
                            int runs, double budget, double *gbs);
 

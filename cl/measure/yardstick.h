@@ -8,9 +8,9 @@
 #include "cl/device/device.h"
 #include "engine/base/scope.h"
 
-/* The clock for work on a device, in seconds: of a CPU device the CPU time of this process, in which its
- * driver computes, because other programs on the machine lengthen it much less than the time that passes; of
- * any other device the time that passes. */
+/* The clock for work on a device, in seconds. For a CPU device it is the CPU time of this process, in which
+ * the driver computes, because other programs on the machine lengthen that much less than wall time. For any
+ * other device it is wall time. */
 double (*ocl_work_clock(const ocl_device_desc *desc))(void);
 
 typedef struct ocl_yardstick ocl_yardstick;

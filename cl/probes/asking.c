@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Asks a device all questions in this process. The child's side of asking also announces every question to
- * the parent before asking it, sends each answer at once, and builds the programs of many questions at the
- * same time before it asks them. */
+ * the parent before asking it, sends each answer immediately, and builds the programs of many questions at
+ * the same time before it asks them. */
 #include "cl/probes/asking.h"
 
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static bool group_at(int i, const ocl_question **questions, const ocl_self_test 
 /* --- asking in this process --- */
 
 typedef struct asking {
-    ocl_asker *asker; /* its device is NULL when it must be opened for the next question */
+    ocl_asker *asker; /* `asker->device` is NULL if it must be opened for the next question */
     char *extensions;
     uint32_t emulated;
     ocl_ahead built; /* the last phase for which programs were built ahead */
@@ -126,7 +126,7 @@ static bool may_pass(clt_status status)
 
 /* The outcome of two tries after the first one failed. If both fail, the first reason is kept, since the
  * second may only say that the device fails. Where failures last as long as the process, the second try
- * tells nothing, and another process must go on. */
+ * shows nothing, and another process must continue. */
 static clt_status second_try(asking *a, clt_status status, const clt_error *first, clt_status second)
 {
     bool lasts = a->asker->renewed && (a->asker->found->desc.quirks & OCL_QUIRK_LASTING_FAILURES) != 0;
@@ -150,7 +150,7 @@ static clt_status put_question(asking *a, ocl_probe_state *state, ocl_item *item
 }
 
 /* Divides the questions among two children so that both take about as long: questions about lane-style code
- * and some others form one share. No question of a share depends on an answer of the other. */
+ * and some others form one share. No question of one share depends on an answer of the other share. */
 static int share_of(const ocl_question *q)
 {
     const uint32_t second =
@@ -247,8 +247,8 @@ static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
  * for questions that turn out to be unnecessary; of sizes that are asked in ascending order only the
  * smallest is built. */
 
-/* Notes the programs of a question as it would be asked with the answers of `guess`, and adds the likely
- * answer. */
+/* Notes the programs of a question, asked as if the answers of `guess` were known, and adds the likely
+ * answer to `guess`. */
 static clt_status note_question(asking *guess, const ocl_question *q)
 {
     ocl_asker *asker = guess->asker;
@@ -266,7 +266,7 @@ static clt_status note_question(asking *guess, const ocl_question *q)
     item = (ocl_item){
         .drops = q->cap, .answer = OCL_ANSWER_YES, .value = (uint64_t)q->parameter << 10 /* a size */};
     snprintf(item.name, sizeof item.name, "%s", q->name);
-    bool likely = q->cap != 0 && q->cap != OCL_CAP_WIDE_VECTORS; /* which GPUs do not have */
+    bool likely = q->cap != 0 && q->cap != OCL_CAP_WIDE_VECTORS; /* GPUs do not have it */
     return likely ? ocl_capabilities_set(asker->capabilities, &item) : CLT_OK;
 }
 
@@ -298,7 +298,7 @@ static void note_tests(const asking *a)
                 tests->note(t, a->asker->device);
 }
 
-/* A running phase, for the progress of its builds. */
+/* The asker and the phase, for progress reports of builds. */
 typedef struct ahead_phase {
     const ocl_asker *asker;
     ocl_ahead phase;
@@ -309,7 +309,7 @@ static void tell_progress(void *context, int done, int total, const char *what)
     const ahead_phase *p = context;
     (void)what;
     if (p->asker->ahead(p->phase, done, total) != CLT_OK)
-        clt_error_clear(); /* the parent is gone, which the next answer finds out */
+        clt_error_clear(); /* the parent has ended, which sending the next answer will show */
 }
 
 static clt_status build_phase(asking *a, ocl_ahead phase)
@@ -330,7 +330,7 @@ static clt_status build_phase(asking *a, ocl_ahead phase)
     return status != CLT_OK ? status : built;
 }
 
-/* CPU devices are left out: two children ask them at the same time. */
+/* Not for CPU devices, which two children ask at the same time. */
 static clt_status build_ahead(asking *a, ocl_ahead phase)
 {
     ocl_asker *asker = a->asker;

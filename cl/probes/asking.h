@@ -13,7 +13,7 @@
 
 /* --- self-tests --- */
 
-/* Kinds of devices: those on which the engine uses the tested kernels. */
+/* The devices on which the engine uses the tested kernels, and therefore runs a test. */
 typedef enum ocl_test_devices {
     OCL_ANY_DEVICE,
     OCL_WITH_LANES,    /* style lanes (float16 vectors), mostly CPUs */
@@ -30,7 +30,8 @@ typedef struct ocl_self_test {
     /* 0 or 1: each of two children runs the tests of one share; tests of a share use the same programs */
     int share;
     ocl_test_devices devices;
-    const char *const *cases; /* of the checker, "gemm.odd_nt[simple]/correct"; ends with NULL */
+    /* names of the checker's checks, "gemm.odd_nt[simple]/correct"; ends with NULL */
+    const char *const *cases;
 } ocl_self_test;
 #define OCL_TEST_CASES(...)                                                                                  \
     (const char *const[])                                                                                    \
@@ -42,7 +43,7 @@ typedef struct ocl_self_test {
     "gemm.odd_nn[" variant "]/correct", "gemm.odd_nt[" variant "]/correct",                                  \
         "gemm.odd_tn[" variant "]/correct", "gemm.odd_tt[" variant "]/correct"
 
-/* The self-tests that are not of a matrix unit (those are in its record), and how a test is run. */
+/* The self-tests that are in no matrix unit's record, and how a test is run. */
 typedef struct ocl_self_test_set {
     const ocl_self_test *tests; /* ends with a NULL name */
     /* Whether the engine uses the tested kernels on such a device; the description has the capabilities

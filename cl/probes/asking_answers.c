@@ -21,7 +21,7 @@ static bool is_complete(const ocl_capabilities *capabilities, const ocl_asking_o
 {
     uint32_t emulated = 0;
     if (ocl_emulated_caps(&emulated) != CLT_OK)
-        clt_error_clear(); /* the caller fails with its own message */
+        clt_error_clear(); /* the caller reports the failure with its own message */
     return capabilities->count > 0 &&
            (ocl_capabilities_were_asked(capabilities, w->mask, emulated, w->tests) ||
             ocl_capabilities_refusal(capabilities, w->tests) != NULL);
@@ -44,7 +44,7 @@ static int take_turn(const char *path)
 /* Warns that the answers cannot be stored, so that every start asks again, which takes seconds. */
 static void forgets(const ocl_found *found)
 {
-    CLT_WARN("what device %s '%s' can do cannot be kept, so that every start asks the device again: %s",
+    CLT_WARN("the capabilities of device %s '%s' cannot be stored, so every start probes it again: %s",
              found->desc.spec, found->desc.name, clt_error_text());
     clt_error_clear();
 }
@@ -59,7 +59,7 @@ static clt_status ask_and_keep(const ocl_found *found, const ocl_asking_options 
         return ocl_ask_children(found, w, out);
     }
     CLT_TRY(status);
-    for (int i = 0; i < 2; i++) { /* again when this process has its turn */
+    for (int i = 0; i < 2; i++) { /* twice: loaded again when this process has its turn to ask */
         if (!w->again)
             CLT_TRY(ocl_capabilities_load(path, &found->desc, out->key, out));
         if (is_complete(out, w))
@@ -76,13 +76,13 @@ static clt_status ask_and_keep(const ocl_found *found, const ocl_asking_options 
 
 /* --- this process --- */
 
-/* Answers of this process, for opening a device again. */
+/* Answers of this process, for when it opens a device again. */
 typedef struct known_device {
     cl_device_id id;
     ocl_capabilities capabilities;
 } known_device;
-static pthread_mutex_t known_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* held while asking, so that one thread asks for all */
+/* held while asking, so that one thread asks for all */
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 static known_device *known;
 static size_t n_known, known_capacity;
 
@@ -150,7 +150,7 @@ void ocl_device_remember_unsupported(ocl_device *device, const ocl_unsupported *
         if (known[i].id == device->id && known[i].capabilities.key == device->capabilities.key)
             ocl_unsupported_add(&known[i].capabilities.unsupported, unsupported);
     if (keep_unsupported(device, unsupported) != CLT_OK) { /* then they are found again at the next start */
-        CLT_DEBUG("what device %s '%s' refused is not remembered: %s", device->desc.spec, device->desc.name,
+        CLT_DEBUG("what device %s '%s' refused cannot be stored: %s", device->desc.spec, device->desc.name,
                   clt_error_text());
         clt_error_clear();
     }

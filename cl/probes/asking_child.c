@@ -31,15 +31,15 @@ typedef struct prober {
     ocl_style style;
     ocl_capabilities *capabilities;
     clt_child *child; /* a child that has answered and waits for more questions; NULL: none */
-    bool stay;        /* the child shall wait when it has answered */
+    bool stay;        /* the child waits for more questions when it has answered */
     ocl_item current; /* the question that was asked and is not answered yet; "" if none */
     ocl_ahead phase;  /* what the child builds ahead at present */
     int n_ahead;      /* number of programs */
     double ahead_began;
     bool one_by_one; /* children build one program at a time, because one was lost while it built ahead */
     bool greeted, done;
-    bool spent;        /* the child leaves the other questions to another one */
-    clt_status status; /* the child's failure, with `error`, when it reports that it cannot go on */
+    bool spent;        /* the child leaves its other questions to the next child */
+    clt_status status; /* why the child cannot go on, with `error`; CLT_OK: it has reported nothing */
     char error[512];
 } prober;
 
@@ -101,8 +101,10 @@ static bool take_line(prober *v, const char *line)
         v->greeted = strcmp(line + 7, clt_hash64_text(v->capabilities->key, key)) == 0;
         v->status = CLT_EUNSUPPORTED;
         if (!v->greeted)
-            snprintf(v->error, sizeof v->error, "device %s is another one there, or it is another cltrain",
-                     v->desc->spec);
+            snprintf(
+                v->error, sizeof v->error,
+                "device %s is another one in the child process, or the program is another version of cltrain",
+                v->desc->spec);
         return v->greeted;
     }
     int status = 0, at = 0;
@@ -172,7 +174,7 @@ static clt_status settle(prober *v, clt_child_event event, double limit, const c
     if (event == CLT_CHILD_SILENT)
         snprintf(item->reason, sizeof item->reason, "no answer in %g s", limit);
     else if (event == CLT_CHILD_LINE)
-        snprintf(item->reason, sizeof item->reason, "the child process wrote what it cannot mean");
+        snprintf(item->reason, sizeof item->reason, "the child process wrote an invalid answer");
     else
         snprintf(item->reason, sizeof item->reason, "the driver ended its process with %s%s%.160s", end->text,
                  end->words[0] ? ": " : "", end->words);
@@ -371,7 +373,8 @@ static clt_status ask_without_child(const ocl_found *found, const ocl_asking_opt
                        .share = OCL_ALL_SHARES,
                        .style = w->style,
                        .capabilities = capabilities};
-    CLT_WARN("device %s '%s' is asked for its capabilities in this process, which a bad driver may end: %s",
+    CLT_WARN("device %s '%s' is probed in this process and not in a child process, so a faulty driver may "
+             "end it: %s",
              found->desc.spec, found->desc.name, clt_error_text());
     clt_error_clear();
     clt_status status = ocl_ask_here(&asker);
@@ -420,7 +423,7 @@ clt_status ocl_ask_children(const ocl_found *found, const ocl_asking_options *w,
         return ask_without_child(found, w, capabilities);
     CLT_TRY(status);
     if (!v.done && ocl_capabilities_refusal(capabilities, w->tests) == NULL)
-        CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': child processes come to no end of the questions",
+        CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': the child processes did not answer all questions",
                  found->desc.spec, found->desc.name);
     CLT_TRY(ocl_emulated_caps(&emulated));
     ocl_capabilities_note_asked(capabilities, w->mask, emulated, w->tests);

@@ -128,7 +128,7 @@ clt_status ocl_device_open_queue(ocl_device *device, ocl_queue queue)
     device->queue[queue] = clCreateCommandQueue(device->context, device->id,
                                                 device->profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
     if (code == CL_INVALID_QUEUE_PROPERTIES && device->profiling && queue == OCL_QUEUE_COMPUTE) {
-        device->profiling = false; /* functions that need times report that themselves */
+        device->profiling = false; /* functions that need times report their absence themselves */
         device->queue[queue] = clCreateCommandQueue(device->context, device->id, 0, &code);
     }
     OCL_CHECK(code, "creating the %s queue on device %s '%s'", names[queue], device->desc.spec,
@@ -217,7 +217,8 @@ static clt_status take_capabilities(ocl_device *device, uint32_t mask, bool test
             getenv("CLTRAIN_EMULATE"), desc->name);
     desc->caps = caps & mask;
     desc->emulated_caps = emulated & caps;
-    desc->masked_caps = 0; /* the mask must not remove what the device has or may have */
+    /* becomes what the mask removes from the capabilities that the device has or may have */
+    desc->masked_caps = 0;
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
         const ocl_item *item = ocl_capabilities_find(&device->capabilities, ocl_cap_name(cap));
         bool never_asked = item == NULL && !(device->capabilities.probed >> cap & 1u);
@@ -226,7 +227,7 @@ static clt_status take_capabilities(ocl_device *device, uint32_t mask, bool test
     }
     ocl_capabilities_sizes(&device->capabilities, desc);
     if (desc->emulated_caps != 0)
-        CLT_WARN("device '%s' plays matrix units that it has not (CLTRAIN_EMULATE): %s; it is slow",
+        CLT_WARN("device '%s' emulates matrix units that it does not have (CLTRAIN_EMULATE): %s; it is slow",
                  desc->name, ocl_caps_text(desc->emulated_caps, text, sizeof text));
     CLT_DEBUG("device %s '%s': capabilities %s", desc->spec, desc->name,
               ocl_caps_text(desc->caps, text, sizeof text));
@@ -280,7 +281,7 @@ static clt_status style_of_environment(ocl_style *style)
 {
     const char *text = getenv("CLTRAIN_STYLE");
     if (text != NULL && text[0] != '\0' && !ocl_style_from_name(text, style))
-        CLT_FAIL(CLT_EUSAGE, "environment variable CLTRAIN_STYLE=%s: 'lanes' and 'groups' are known", text);
+        CLT_FAIL(CLT_EUSAGE, "environment variable CLTRAIN_STYLE=%s: expected 'lanes' or 'groups'", text);
     return CLT_OK;
 }
 

@@ -155,9 +155,10 @@ static bool check_listing(ocl_doctor_state *d)
     clt_status status = ocl_listing_prepare();
     int count = ocl_listing_dead(&dead);
     for (int i = 0; i < count; i++)
-        ocl_finding(d, OCL_FINDING_ERROR, "update this driver, or remove its ICD file",
-                    "the driver library %s (%s) is left out, because listing its devices does harm: %s",
-                    dead[i].library, dead[i].entry, dead[i].reason);
+        ocl_finding(
+            d, OCL_FINDING_ERROR, "update this driver, or remove its ICD file",
+            "the driver library %s (%s) is not used, because listing its devices crashes or hangs: %s",
+            dead[i].library, dead[i].entry, dead[i].reason);
     if (status != CLT_OK)
         ocl_finding(d, OCL_FINDING_ERROR, "update or remove the driver", "%s", clt_error_text());
     return status == CLT_OK;

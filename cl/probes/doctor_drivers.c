@@ -56,7 +56,7 @@ static void check_library(ocl_doctor_state *d, const char *library, const char *
                 named_by, library, why ? why : "no reason given");
 }
 
-/* Whether the driver is one that must not be loaded; that has been reported already. */
+/* Whether the driver is one that must not be loaded, which the doctor has already reported. */
 static bool is_left_out(const char *library)
 {
     const ocl_dead_driver *dead;

@@ -9,8 +9,9 @@
 typedef struct ocl_doctor_state {
     ocl_finding_fn report;
     void *context;
-    int drivers;  /* libraries named by ICD files or the environment that load */
-    char *nvidia; /* the path, or the name, of NVIDIA's OpenCL library, if they name it; else NULL */
+    int drivers; /* number of libraries, named by ICD files or the environment, that load */
+    /* path or name of NVIDIA's OpenCL library, if an ICD file or the environment names it; else NULL */
+    char *nvidia;
 } ocl_doctor_state;
 
 #define OCL_INSTALL_ADVICE                                                                                   \

@@ -106,7 +106,7 @@ clt_status ocl_answer_with(ocl_item *item, ocl_answer what, const char *format, 
     return CLT_OK;
 }
 
-#define ABSENT 0x0ab5e17au /* written everywhere by a probe whose compiler lacks the feature */
+#define ABSENT 0x0ab5e17au /* a probe writes this everywhere if its compiler lacks the feature */
 
 static bool all_absent(const void *out, size_t bytes)
 {

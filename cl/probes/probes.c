@@ -329,7 +329,7 @@ static clt_status ask_local_report(const ocl_probe_state *state, ocl_item *item)
         return status;
     clt_error_clear();
     return ocl_answer_with(item, OCL_ANSWER_NO,
-                           "the driver refuses a kernel with %u KiB, of which it reports %" PRIu64
+                           "the driver refuses a kernel with %u KiB, although it reports %" PRIu64
                            " times as much",
                            kib, factor);
 }
@@ -430,7 +430,7 @@ static bool want_subgroups(const ocl_probe_state *state, char *why, size_t size)
            announced(state, "cl_khr_subgroups", why, size);
 }
 
-/* Only lane-style kernels use these. */
+/* Only lane-style kernels use these capabilities. */
 static bool want_lane(const ocl_probe_state *state, char *why, size_t size)
 {
     (void)why;

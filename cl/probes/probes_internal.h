@@ -8,15 +8,16 @@
 #include "cl/device/internal.h"
 
 typedef struct ocl_probe {
-    const char *options; /* of the program */
-    const char *kernel;  /* in probe.cl, or in a file of its own name */
+    const char *options; /* build options of the program */
+    const char *kernel;  /* in probe.cl, or in a file with the kernel's name */
     const void *in;      /* in_bytes */
     size_t in_bytes;
     void *out; /* out_bytes; uploaded before the run, read back after it */
     size_t out_bytes;
     cl_uint n;
-    size_t global, local; /* local 0: as many as the kernel allows, up to 64 */
-    size_t local_bytes;   /* of local memory, the kernel's fourth argument; 0: it has three */
+    size_t global, local; /* local 0: the largest group that the kernel allows, up to 64 */
+    /* bytes of local memory for the kernel's fourth argument; 0: the kernel has three arguments */
+    size_t local_bytes;
 } ocl_probe;
 
 typedef struct ocl_probe_objects {
@@ -27,7 +28,7 @@ typedef struct ocl_probe_objects {
 
 /* Runs a probe and reads its result. */
 clt_status ocl_probe_run(ocl_device *device, const ocl_probe *run);
-/* The same in steps: creates what the run needs (to be released even after a failure), and launches it
+/* ocl_probe_run in steps: creates what the run needs (to be released even after a failure), and launches it
  * once. */
 clt_status ocl_probe_create(ocl_device *device, const ocl_probe *run, ocl_probe_objects *objects);
 clt_status ocl_probe_launch(ocl_device *device, const ocl_probe *run, const ocl_probe_objects *objects);
@@ -39,7 +40,7 @@ clt_status ocl_probe_time(ocl_device *device, const ocl_probe *run, double *best
 clt_status ocl_answer_yes(ocl_item *item, uint64_t value);
 clt_status ocl_answer_with(ocl_item *item, ocl_answer what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Answers for a result that is not right: NO if the compiler lacks the feature (the result says so), else
+/* Answers for a result that is not right: NO if the result says that the compiler lacks the feature, else
  * WRONG. */
 clt_status ocl_answer_wrong(ocl_item *item, const void *out, size_t bytes);
 

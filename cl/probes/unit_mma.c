@@ -14,7 +14,7 @@
 typedef struct unit_probe {
     uint32_t cap;
     const char *options;
-    uint32_t from; /* compute capability from which on the instruction exists */
+    uint32_t from; /* the lowest compute capability that has the instruction */
     clt_dtype type;
     int columns; /* columns of B */
 } unit_probe;

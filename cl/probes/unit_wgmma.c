@@ -11,8 +11,8 @@
 #include "cl/probes/probes_internal.h"
 #include "cl/program/retarget.h"
 
-/* The most local memory that a program for sm_90a was shown to get: as an array or, if that gives more, as
- * an argument of *by_argument bytes; else 0. */
+/* The most local memory that a program for sm_90a was shown to get: as an array, and *by_argument is 0; or,
+ * if that gives more, as an argument of *by_argument bytes. */
 static uint64_t most_local(const ocl_device_desc *desc, uint64_t *by_argument)
 {
     uint64_t argument = desc->local_argument_bytes;
@@ -21,9 +21,9 @@ static uint64_t most_local(const ocl_device_desc *desc, uint64_t *by_argument)
     return more ? (argument / OCL_WGMMA_ALIGNMENT - 1) * OCL_WGMMA_ALIGNMENT : desc->local_retargeted_bytes;
 }
 
-/* A product of two tiles of 64 x 64, one with rows along k and one with rows across it, by four warps. The
- * tiles are at both ends of local memory of the size that is asked for, or of the largest one that was shown
- * to work. value: its bytes. */
+/* A product of two tiles of 64 x 64, one with rows along k and one with rows across it, by four warps. One
+ * tile is at each end of local memory, whose size is the question's, or the largest one that was shown to
+ * work. value: its bytes. */
 static clt_status ask_wgmma(const ocl_probe_state *state, ocl_item *item)
 {
     enum { SIDE = 64 };
@@ -86,8 +86,8 @@ static bool want_wgmma(const ocl_probe_state *state, char *why, size_t size)
     return ocl_probe_has(state, OCL_CAP_PTX) && ocl_probe_has(state, OCL_CAP_LOCAL);
 }
 
-/* The driver's assembler has a limit for each target, so sizes that work in other programs say nothing here.
- * The largest size that works is wanted. Each size is a separate question, so that one that crashes the
+/* The driver's assembler has a limit for each target, so sizes that work in other programs say nothing here,
+ * and the largest size that works is sought. Each size is a separate question, so that one that crashes the
  * driver leaves the smaller ones. */
 static bool want_memory(const ocl_probe_state *state, char *why, size_t size)
 {

@@ -28,7 +28,7 @@ typedef struct launch_memory {
 
 typedef struct server {
     ocl_device *device;   /* NULL: not opened yet */
-    ocl_asker *asker;     /* the child's state as an asker of device questions; NULL: it only builds */
+    ocl_asker *asker;     /* the child's state while it answers device questions; NULL: it only builds */
     ocl_program *program; /* NULL: the build failed, and launches of it are skipped */
     cl_kernel kernel;     /* kernel of the launch that is being received, or NULL */
     cl_uint next;         /* index of its next argument */
@@ -171,7 +171,7 @@ static clt_status open_device(server *s)
         CLT_TRY(ocl_device_open_bare(asker->found, false, &asker->device));
     s->device = asker->device;
     s->device->desc = asker->found->desc;
-    /* programs of self-tests: when they are built again, they are kept in the cache */
+    /* self-tests left these programs: when they are built again, they are kept in the cache */
     ocl_programs_forget(s->device);
     ocl_binary_cache_open(s->device);
     return say_ready(s->device);
@@ -196,7 +196,7 @@ static clt_status obey(server *s, char *line)
     if (s->device == NULL && s->asker != NULL && strcmp(line, "open") == 0)
         return open_device(s);
     if (s->device == NULL)
-        CLT_FAIL(CLT_EUSAGE, "'%s' is told to a child process that has not opened its device", line);
+        CLT_FAIL(CLT_EUSAGE, "'%s' was sent to a child process that has not opened its device", line);
     if (strcmp(line, "program") == 0 && fields != NULL)
         return build_program(s, fields);
     if (strcmp(line, "end") == 0)

@@ -234,11 +234,11 @@ static clt_status judge(ocl_builder *builder, const ocl_program_request *request
     clt_child_stop(builder->child, &end);
     builder->child = NULL;
     if (event == CLT_CHILD_SILENT)
-        CLT_FAIL(
-            CLT_EBUILD,
-            "building kernel family '%s' for device %s '%s' (driver %s): the compiler did not come back in "
-            "%g s\n  options: %s",
-            request->family, desc->spec, desc->name, desc->driver, BUILD_SECONDS, request->options);
+        CLT_FAIL(CLT_EBUILD,
+                 "building kernel family '%s' for device %s '%s' (driver %s): the compiler did not return "
+                 "within %g s\n"
+                 "  options: %s",
+                 request->family, desc->spec, desc->name, desc->driver, BUILD_SECONDS, request->options);
     if (end.signal != 0 && end.signal != SIGKILL && (desc->quirks & OCL_QUIRK_OWN_CACHE))
         (void)ocl_pocl_mend(); /* the program is tried once more, by another child */
     if (end.signal != 0 && end.signal != SIGKILL)
@@ -269,7 +269,7 @@ clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_request *re
     write_job(request, &job);
     CLT_TRY(clt_str_check(&job));
     if (clt_child_send(builder->child, job.text, job.length, BUILD_SECONDS) != CLT_OK)
-        clt_error_clear(); /* the child has ended or hangs, which the next lines find out */
+        clt_error_clear(); /* the child has ended or hangs, which the next lines notice */
     do
         event = clt_child_next(builder->child, BUILD_SECONDS, &line);
     while (event == CLT_CHILD_LINE && strcmp(line, "done") != 0);

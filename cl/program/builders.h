@@ -42,9 +42,9 @@ void ocl_builder_stop(ocl_builder *builder);
 clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_request *request, bool *usable);
 
 /* Keeps a child that has answered the questions about a device as the device's next builder, since it has
- * already loaded the driver's compiler. key: ocl_capabilities_key, style asked. ocl_builders_forget ends all
- * waiting children, as does closing any device. A child ends with the thread that started it, so the same
- * thread must open the device. */
+ * already loaded the driver's compiler. key: ocl_capabilities_key with the style ASKED. ocl_builders_forget
+ * ends all waiting children, as does closing any device. A child ends with the thread that started it, so
+ * the same thread must open the device. */
 struct clt_child;
 void ocl_builders_adopt(uint64_t key, struct clt_child *child);
 void ocl_builders_forget(void);

@@ -16,7 +16,7 @@
 
 /* --- what a log says --- */
 
-/* Updates *largest with the numbers that stand before `words` in the text. */
+/* Updates *largest with the numbers that precede `words` in the text. */
 static void number_before(const char *log, const char *words, int64_t *largest)
 {
     for (const char *at = log; (at = strstr(at, words)) != NULL; at += strlen(words)) {
@@ -40,7 +40,7 @@ ocl_resources ocl_resources_of(const char *log)
     r.registers = (int)registers;
     r.spilled_bytes = stores > loads ? stores : loads;
     if (registers >= 0 && r.static_local_bytes < 0)
-        r.static_local_bytes = 0; /* it names only what there is */
+        r.static_local_bytes = 0; /* the log names only memory that is used */
     return r;
 }
 
@@ -120,7 +120,7 @@ static void keep_error(const examination *x, size_t index)
     snprintf(name, sizeof name, "%03zu-%.100s", index, e->family);
     if (x->options->folder != NULL &&
         write_file(x->options->folder, name, "log", e->error.text, strlen(e->error.text)) != CLT_OK)
-        clt_error_clear(); /* the caller has the text */
+        clt_error_clear(); /* the caller has the error's text */
 }
 
 static void *examiner(void *context)

@@ -22,8 +22,9 @@ ocl_resources ocl_resources_of(const char *log);
 
 typedef struct ocl_examined {
     const char *family, *options; /* given: as for ocl_program_get */
-    clt_error error;              /* CLT_OK, or why it does not build or could not be kept */
-    double seconds;               /* of its build; other builds at the same time make it longer */
+    /* CLT_OK, or why the program does not build or its report could not be kept */
+    clt_error error;
+    double seconds; /* of its build; other builds at the same time make it longer */
     ocl_resources resources;
     char binary[OCL_BINARY_TEXT];
 } ocl_examined;
@@ -31,7 +32,7 @@ typedef struct ocl_examined {
 typedef struct ocl_examine_options {
     /* further options for every build, "" for none */
     const char *extra;
-    int threads;        /* builds at a time, at most 8; 0: as many as for a training */
+    int threads;        /* builds at a time, at most 8; 0: the same number as for a training */
     const char *folder; /* NULL, or a folder for NUMBER-FAMILY.log and .ptx or .bin of each program */
     /* Called as soon as a program was built, on any thread, but never by two at a time. */
     void (*each)(void *context, size_t index, const ocl_examined *program);

@@ -255,8 +255,8 @@ bool ocl_program_cached(ocl_device *device, const char *family, const char *opti
     return find(device, family, options) != NULL;
 }
 
-/* Adds a program to the device, unless another thread has added the same one. *out: the one that is
- * there. */
+/* Adds a program to the device, unless another thread has added the same one. *out: the program that the
+ * device has. */
 static clt_status add(ocl_device *device, ocl_program **fresh, ocl_program **out)
 {
     CLT_LOCKED(&device->lock);

@@ -28,8 +28,8 @@ typedef struct build_job {
     size_t index;    /* in the caller's list */
     size_t length;   /* length of its source */
     clt_error error; /* error of this build; CLT_OK: none */
-    bool known;      /* it is in a cache */
-    uint64_t hash;   /* of what the program is made of */
+    bool known;      /* the program is in a cache */
+    uint64_t hash;   /* hash of all that the program is made of */
     double began;    /* when a builder took it */
     bool ended;
     bool told; /* a message has said that it takes long */
@@ -47,8 +47,8 @@ typedef struct build_pool {
     pthread_cond_t changed;
 } build_pool;
 
-/* Moves a job that can be begun to the front of the jobs that are left: one that no other process is
- * building, or else the first. Called with the lock held. */
+/* Moves the job to begin next to the front of the jobs that are left: the first one that no other process is
+ * building, else the first. Called with the lock held. */
 static void choose(build_pool *pool)
 {
     int turns = ocl_binary_turns(pool->device);
@@ -194,10 +194,9 @@ static void tell_slow(build_pool *pool, double limit)
         if (job->ended || job->told || now - job->began < limit)
             continue;
         job->told = true;
-        CLT_WARN(
-            "the device's compiler has worked on '%s' (%s) for %g s and goes on; if it never returns, try "
-            "CLTRAIN_BUILDERS=1, which builds one program after the other",
-            job->request->family, job->request->options, limit);
+        CLT_WARN("the device's compiler has been compiling '%s' (%s) for %g s; if it never returns, try "
+                 "CLTRAIN_BUILDERS=1, which builds one program after the other",
+                 job->request->family, job->request->options, limit);
     }
 }
 

@@ -34,7 +34,7 @@
 #define LIMIT (UINT64_C(512) << 20)
 /* older marks are removed: by then the driver has trimmed its own cache too */
 #define MARK_SECONDS (90 * 86400)
-#define STALE_SECONDS 3600 /* the writer of an older temporary file is dead */
+#define STALE_SECONDS 3600 /* the writer of an older temporary file is taken to be dead */
 
 static const char magic[8] = {'C', 'L', 'T', 'P', 'R', 'G', '1', '\n'};
 
@@ -46,7 +46,7 @@ typedef struct file_head {
 
 typedef struct ocl_binary_cache {
     char *folder;
-    clt_str about; /* the part of the key that all programs of the device share */
+    clt_str about; /* the part of the key that is the same for all programs of the device */
     bool readable; /* the folder exists and no other user can write to it */
     bool writable; /* no write has failed so far; under the device's lock */
     bool wrote;
@@ -141,9 +141,8 @@ static cache_use wanted(const ocl_device *device, const char *text)
     if (text != NULL && (strcmp(text, "on") == 0 || text[0] == '/'))
         return KEEP_BINARIES;
     if (text != NULL && text[0] != '\0' && strcmp(text, "auto") != 0)
-        CLT_WARN("environment variable CLTRAIN_PROGRAM_CACHE=%s: on, off, auto and an absolute path are "
-                 "known; auto is "
-                 "taken",
+        CLT_WARN("environment variable CLTRAIN_PROGRAM_CACHE=%s: expected on, off, auto or an absolute path; "
+                 "auto is used",
                  text);
     return device->desc.quirks & OCL_QUIRK_OWN_CACHE ? KEEP_MARKS : KEEP_BINARIES;
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct ocl_gathered {
-    ocl_program_request *requests; /* their texts are owned */
+    ocl_program_request *requests; /* with texts that this struct owns */
     size_t count, capacity;
     clt_status status; /* CLT_OK, or why a program could not be noted */
 };
@@ -73,7 +73,7 @@ static bool is_refusal(clt_status status)
     return status == CLT_OK || status == CLT_EBUILD || status == CLT_EUNSUPPORTED;
 }
 
-/* Builds what was noted; in any case the list is the caller's to free. */
+/* Builds what was noted; the caller frees the list, also after a failure. */
 static clt_status build_noted(ocl_device *device, struct ocl_gathered *gathered, ocl_progress_fn progress,
                               void *context)
 {

@@ -14,7 +14,7 @@
 
 #define MARK "//sm_90a: "               /* SM90A of cl/kernels/wgmma.clh */
 #define MARK_MEMORY "//sm_90a-shared: " /* SM90A_MEMORY */
-#define OLDEST_VERSION 8                /* .version 8.0 has wgmma */
+#define OLDEST_VERSION 8                /* wgmma exists from .version 8.0 on */
 
 /* --- lines --- */
 
@@ -77,7 +77,7 @@ static int shown(line l)
 typedef struct memory {
     uint64_t wanted;   /* bytes that the program needs; 0: no line has said it */
     uint64_t declared; /* bytes of the array */
-    int arrays;        /* declarations, of which there must be one, or none if there are arguments */
+    int arrays;        /* number of declarations: must be 1, or 0 if there are arguments */
     int arguments;     /* parameters that point to local memory */
 } memory;
 
@@ -158,7 +158,8 @@ static clt_status check_memory(const memory *m)
 
 /* --- what the text must have --- */
 
-/* Every WGMMA product needs all of these; without one of them it is wrong, or right only by chance. */
+/* Every WGMMA product needs all of these instructions; without one of them it is wrong, or right only by
+ * chance. */
 static const char *const kinds[] = {"fence.proxy.async", "wgmma.fence.", "wgmma.mma_async.",
                                     "wgmma.commit_group.", "wgmma.wait_group."};
 #define KINDS (sizeof kinds / sizeof kinds[0])

@@ -137,7 +137,7 @@ static clt_status emit_with(ocl_emitter *e, const void *problem, const choice *c
     const char *outer_form = e->form;
     const ocl_choice *outer_record = e->record;
     ocl_choice *outer_asked = e->asked;
-    if (e->record != c->record) /* a part of the tuner's candidate, which has its own tunables */
+    if (e->record != c->record) /* the problem is a part of the tuner's candidate and has its own tunables */
         e->asked = NULL;
     e->variant = c->variant->name;
     e->made_by = c->variant;

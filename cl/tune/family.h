@@ -36,8 +36,8 @@ typedef struct ocl_family {
     const char *name;
     const char *sources;  /* prefix of the names of its kernel files (or of files that they include) */
     const char *variable; /* environment variable that names a preferred variant; NULL: none */
-    const ocl_variant *const *others; /* variants of another family with the same variable: valid names that
-                                       * prefer no variant here */
+    const ocl_variant *const *others; /* variants of another family with the same environment variable: their
+                                       * names are valid, but prefer no variant here */
     /* The problem as the words on which the choice depends (cl/tune/tuning.h compares them); returns
      * buffer. */
     const char *(*problem)(const void *problem, char *buffer, size_t size);

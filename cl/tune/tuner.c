@@ -31,7 +31,7 @@ typedef struct search {
     size_t n_seen, seen_capacity;
     ocl_choice standard, best;     /* best.ns 0: none yet */
     double ns[MAX_VARIANTS];       /* best time of each variant of the list; 0: none */
-    ocl_choice base[MAX_VARIANTS]; /* the values with which the variant reached it */
+    ocl_choice base[MAX_VARIANTS]; /* the values with which the variant reached its best time */
     bool out_of_time;
 } search;
 
@@ -111,11 +111,11 @@ static clt_status run(search *s, ocl_choice *candidate, void *ready, const ocl_c
     if (abandoned) {
         s->result->abandoned++;
         if (variant >= 0 && candidate->n_values == 0)
-            s->result->behind |= UINT32_C(1) << variant;
+            s->result->hopeless |= UINT32_C(1) << variant;
         return CLT_OK;
     }
     if (variant >= 0)
-        s->result->near |= UINT32_C(1) << variant;
+        s->result->close |= UINT32_C(1) << variant;
     bool leads = s->best.ns <= 0 || candidate->ns < s->best.ns;
     if (leads)
         CLT_TRY(judge(s, candidate, ready, &right));
@@ -262,7 +262,8 @@ static clt_status explore(search *s, int index)
         return all_values(s, variant, n);
     for (int pass = 0; pass < MAX_PASSES && !over(s); pass++) {
         double before = s->ns[index];
-        for (int i = n - 1; i >= 0 && !over(s); i--) /* from the last one: those need no other program */
+        /* the last tunables first: changing them needs no other program */
+        for (int i = n - 1; i >= 0 && !over(s); i--)
             CLT_TRY(one_tunable(s, variant, index, n, i));
         if (s->ns[index] >= before * (1.0 - 0.5 * s->limits->margin))
             return CLT_OK;
@@ -304,7 +305,7 @@ static clt_status try_variants(search *s, const ocl_choice *seed)
     return CLT_OK;
 }
 
-/* Explores the tunables of the variants, fastest first; hopelessly slow ones are left out. */
+/* Explores the tunables of the variants, fastest first; hopelessly slow ones are skipped. */
 static clt_status explore_all(search *s)
 {
     bool done[MAX_VARIANTS] = {false};
@@ -355,7 +356,7 @@ static clt_status finals(search *s, bool *wins)
     for (int k = 0; k < 2; k++)
         if (ready[k] != NULL)
             s->t->bench->release(s->t->operands, ready[k]);
-    if (is_impossible(status)) { /* not enough memory for both at once: no decision */
+    if (is_impossible(status)) { /* not enough memory for both at the same time: no decision */
         *wins = false;
         clt_error_clear();
         return CLT_OK;

@@ -25,7 +25,7 @@ typedef struct ocl_tune_target {
     const ocl_family_bench *bench;
     void *operands;               /* what bench->create made */
     double (*now)(void *context); /* seconds */
-    /* Variants that were far behind on other problems and are not worth building again. May be NULL. */
+    /* Variants that were hopelessly slow on other problems and are not worth building again. May be NULL. */
     bool (*skip)(void *context, const ocl_variant *variant);
     /* A candidate was dropped because its result is wrong. May be NULL. */
     void (*wrong)(void *context, const ocl_choice *candidate, const char *why);
@@ -33,11 +33,11 @@ typedef struct ocl_tune_target {
 
 typedef struct ocl_tune_limits {
     double deadline;        /* now() when the search ends with what it has */
-    int rounds;             /* timings of a candidate, of which the median is taken */
+    int rounds;             /* timings of a candidate; their median counts */
     int finals;             /* timings each of the default and the best candidate, alternately, at the end */
     int max_candidates;     /* per problem */
     double abandon, margin; /* a candidate slower than abandon * best is dropped after one timing; the winner
-                               must be faster than the default by the part margin */
+                               must be faster than the default by the fraction `margin` */
     const atomic_int *stop; /* may be NULL: ends like a deadline */
 } ocl_tune_limits;
 /* rounds 3, finals 7, 400 candidates, 2, 0.02; no deadline. */
@@ -48,8 +48,9 @@ typedef struct ocl_tune_result {
     char standard[OCL_TUNE_NAME]; /* variant of the default */
     /* numbers of candidates: measured, dropped because slow, impossible, with wrong results */
     int tried, abandoned, failed, wrong;
-    /* bit i: variant i of the list was hopelessly slow; was measured and was not */
-    uint32_t behind, near;
+    /* bit i of `hopeless`: variant i of the list was hopelessly slow; of `close`: it was measured and was
+     * not */
+    uint32_t hopeless, close;
     bool complete; /* false: the time ran out, or only one variant was tried */
     bool found;    /* false: not even the default could be measured */
 } ocl_tune_result;
@@ -86,7 +87,7 @@ typedef struct ocl_tune_options {
 } ocl_tune_options;
 
 /* ocl_tune_run: measures the problems of the log on the device and returns the new records. Problems of
- * families without a bench are left out. */
+ * families without a bench are skipped. */
 clt_status ocl_tune_run(ocl_device *device, const ocl_device_desc *desc, const ocl_tune_options *options,
                         ocl_tuning **out);
 /* True when ocl_tune_run with missing_only would have something to measure. */

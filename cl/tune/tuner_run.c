@@ -15,14 +15,14 @@
 
 #define MAX_VARIANTS 16
 #define MAX_FAMILIES 32
-#define BEHIND 2      /* a variant that was far behind on this many problems is not tried again */
-#define MIN_SHARE 2.0 /* least seconds for a problem: with less it is left for the next time */
+#define MAX_HOPELESS 2 /* a variant that was hopelessly slow on this number of problems is not tried again */
+#define MIN_SHARE 2.0  /* least seconds for a problem: with less it is left for the next time */
 
-/* The number of problems on which each variant of a family was far behind; below 0: it was close to the best
- * once. */
+/* The number of problems on which each variant of a family was hopelessly slow; below 0: it was close to the
+ * best once. */
 typedef struct experience {
     const ocl_family *family;
-    int behind[MAX_VARIANTS];
+    int hopeless[MAX_VARIANTS];
 } experience;
 
 typedef struct tuning_run {
@@ -64,8 +64,8 @@ static void wrong(void *context, const ocl_choice *candidate, const char *why)
     const session *s = context;
     char text[OCL_CHOICE_TEXT], line[OCL_CHOICE_TEXT + OCL_TUNE_PROBLEM + 512];
     snprintf(line, sizeof line,
-             "tuning %s: %s gives a wrong result and is not used: %s; 'cltrain verify' tells more",
-             s->problem, ocl_choice_text(candidate, text, sizeof text), why);
+             "tuning %s: %s gives a wrong result and is not used: %s; run 'cltrain verify'", s->problem,
+             ocl_choice_text(candidate, text, sizeof text), why);
     say(s->run, line);
     CLT_WARN("%s", line);
 }
@@ -75,7 +75,7 @@ static bool skip(void *context, const ocl_variant *variant)
     const session *s = context;
     for (int i = 0; i < MAX_VARIANTS && s->family->variants[i] != NULL; i++)
         if (s->family->variants[i] == variant)
-            return s->experience->behind[i] >= BEHIND;
+            return s->experience->hopeless[i] >= MAX_HOPELESS;
     return false;
 }
 
@@ -136,7 +136,7 @@ static bool out_of_time(const tuning_run *r)
     return clt_now() >= r->deadline || (r->options->stop != NULL && atomic_load(r->options->stop) != 0);
 }
 
-/* A problem that cannot be measured is reported and left out, unless the device is lost. */
+/* A problem that cannot be measured is reported and skipped, unless the device is lost. */
 static clt_status forgive(const tuning_run *r, const char *problem, clt_status status)
 {
     char line[CLT_ERROR_TEXT_SIZE + OCL_TUNE_PROBLEM + 64];
@@ -194,10 +194,10 @@ static clt_status search_problem(tuning_run *r, const ocl_tuning_use *use, sessi
 static void learn(experience *e, const ocl_tune_result *result)
 {
     for (int i = 0; i < MAX_VARIANTS && e->family->variants[i] != NULL; i++) {
-        if ((result->near >> i & 1u) != 0)
-            e->behind[i] = INT32_MIN / 2;
-        else if ((result->behind >> i & 1u) != 0)
-            e->behind[i]++;
+        if ((result->close >> i & 1u) != 0)
+            e->hopeless[i] = INT32_MIN / 2;
+        else if ((result->hopeless >> i & 1u) != 0)
+            e->hopeless[i]++;
     }
 }
 

@@ -100,7 +100,7 @@ const ocl_variant *ocl_choice_variant(const ocl_choice *record, const ocl_varian
     }
     for (int i = 0; i < record->n_values; i++) {
         if (!declares(variant, &record->values[i])) {
-            snprintf(reason, size, "variant '%s' has no %s=%d to choose", variant->name,
+            snprintf(reason, size, "variant '%s' does not have the choice %s=%d", variant->name,
                      record->values[i].name, record->values[i].value);
             return NULL;
         }

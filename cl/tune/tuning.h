@@ -2,9 +2,10 @@
  *
  * Tuning records: for a problem of a kernel family ("gemm", "NN m=512 n=512 k=512 batch=1 f32*f32->f32")
  * which variant with which values of its tunables is fastest on one device with one driver. They exist
- * because that can be measured and not computed. A record only ever chooses among what a variant declares,
- * so a bad one costs time and never correctness. Everything here is pure: files are cl/tune/tuning_store.c's
- * business, measuring is cl/tune/tuner.h's. It must not know what a family computes. */
+ * because the fastest choice can be measured but not computed. A record only ever chooses among what a
+ * variant declares, so a bad one costs time and never correctness. Everything here is pure: files are
+ * cl/tune/tuning_store.c's business, measuring is cl/tune/tuner.h's. It must not know what a family
+ * computes. */
 #ifndef CL_TUNE_TUNING_H
 #define CL_TUNE_TUNING_H
 
@@ -52,7 +53,7 @@ typedef struct ocl_tuning {
     /* records are for exactly their problems, not for similar ones (from a checkpoint) */
     bool exact;
     ocl_style style;             /* style in which the checkpoint's run computed; ASKED: unknown */
-    bool has_unsupported;        /* the checkpoint says what its run did without */
+    bool has_unsupported;        /* the checkpoint says what was given up in its run */
     ocl_unsupported unsupported; /* what the driver had refused (cl/command/fallback.h) */
     ocl_choice *records;
     size_t count, capacity;
@@ -98,7 +99,7 @@ const ocl_variant *ocl_choice_variant(const ocl_choice *record, const ocl_varian
 /* The set as a JSON object. measured: with times; without them, equal choices give equal text. */
 void ocl_tuning_write(const ocl_tuning *tuning, bool measured, clt_json_writer *w);
 /* CLT_EDATA says what is wrong with the object. Records of families whose kernels have changed since are
- * left out and counted in *outdated (may be NULL). */
+ * skipped and counted in *outdated (may be NULL). */
 clt_status ocl_tuning_read(const clt_json *object, const char *source, ocl_tuning **out, int *outdated);
 /* A file: the object with a hash of every byte before it as its last member. */
 clt_status ocl_tuning_print(const ocl_tuning *tuning, clt_str *out);
@@ -129,7 +130,7 @@ struct ocl_tuning_log {
     size_t count, capacity;
 };
 typedef struct ocl_tuning_log ocl_tuning_log;
-/* log NULL: does nothing. record NULL: the default was taken. */
+/* log NULL: does nothing. record NULL: the default was chosen. */
 clt_status ocl_tuning_log_add(ocl_tuning_log *log, const char *family, const char *problem, const void *data,
                               size_t size, double flops, const ocl_choice *record);
 clt_status ocl_tuning_log_merge(ocl_tuning_log *log, const ocl_tuning_log *from);

@@ -67,8 +67,8 @@ static clt_status read_own(const ocl_device_desc *device, const char *folder, co
     if (!ocl_tuning_fits(read, device, why, sizeof why) || read->exact)
         CLT_FAIL(CLT_EDATA, "%s: it is of %s", path, read->exact ? "a checkpoint" : why);
     if (outdated > 0)
-        CLT_WARN("%d tuning records in %s are of other kernels than this cltrain has and are ignored; "
-                 "'cltrain tune' measures again",
+        CLT_WARN("%d tuning records in %s were measured with other kernels and are ignored; 'cltrain tune' "
+                 "measures again",
                  outdated, path);
     *out = CLT_TAKE(read);
     return CLT_OK;

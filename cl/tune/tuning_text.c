@@ -79,7 +79,8 @@ static void write_families(const ocl_tuning *tuning, clt_json_writer *w)
         if (strcmp(tuning->records[i].family, last) == 0)
             continue;
         last = tuning->records[i].family;
-        if (ocl_family_hash(last, &hash) != CLT_OK) { /* no source: the records would be ignored when read */
+        /* there is no source: a reader will ignore the records */
+        if (ocl_family_hash(last, &hash) != CLT_OK) {
             clt_error_clear();
             hash = 0;
         }

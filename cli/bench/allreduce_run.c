@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over ranks by the paths that gradients can take: memory that the ranks of a host share, in which a
- * CPU device computes directly and from which other devices copy; or a rank's own host memory. */
+ * Sums over ranks by the paths that gradients can take: either memory that the ranks of a host share (a CPU
+ * device computes in it directly, other devices copy to and from it), or a rank's own host memory. */
 #include "cli/bench/allreduce_run.h"
 
 #include <stdlib.h>
@@ -92,7 +92,8 @@ static clt_status transfer(allreduce_run *r, char *host, int64_t count, bool giv
     return give ? ocl_read(r->buffer, at, host + at, bytes) : ocl_write(r->buffer, at, host + at, bytes);
 }
 
-/* The device has its own memory: writes each slice of the sum to it, from the local rank that holds it. */
+/* Writes each slice of the sum, from the memory of the local rank that holds it, to a device with memory of
+ * its own. */
 static clt_status sum_of_device(allreduce_run *r, int64_t count)
 {
     int64_t size = comm_type_bytes(r->type), first, length;
@@ -154,11 +155,13 @@ double allreduce_bytes_moved(const allreduce_run *r, int64_t count)
     double bytes = (double)(count * comm_type_bytes(r->type)), n = r->info->local_ranks;
     bool device = r->staging && !r->zero_copy;
     switch (r->kind) {
-    case COMM_REDUCE_SCATTER: /* all read, a shard written; device: writes all, reads a shard */
+    case COMM_REDUCE_SCATTER: /* host: all read, a shard written; device: writes all, reads a shard */
         return bytes * (1 + 1 / n + (device ? 1 + 1 / n : 0));
-    case COMM_ALL_GATHER: /* the others' shards read and written; device: writes a shard, reads all */
+    case COMM_ALL_GATHER: /* host: the others' shards read and written; device: writes a shard, reads all */
         return bytes * (2 - 2 / n + (device ? 1 / n + 1 : 0));
-    default: /* all read and written; device: writes all; all read, a slice written; device: reads all */
+    /* host: all read and written. With a device: it writes all; the host reads all and writes a slice; the
+     * device reads all */
+    default:
         return bytes * (device ? 1 + 1 + 1 / n + 1 : 2);
     }
 }

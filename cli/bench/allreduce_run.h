@@ -8,7 +8,7 @@
 #include "cl/command/memory.h"
 #include "comm/comm.h"
 
-/* The buffers of all sums, as large as the largest sum. */
+/* The state of all sums: buffers as large as the largest sum, and how sums are made. */
 typedef struct allreduce_run {
     comm *c;
     const comm_info *info;
@@ -21,7 +21,8 @@ typedef struct allreduce_run {
     ocl_buffer *buffer; /* with staging: the data in device memory */
     bool zero_copy;     /* `buffer` is `memory[0]` itself: the device is a CPU */
     comm_memory *memory[2];
-    int turn; /* which `memory` a sum uses: sums whose slices stay with their ranks alternate */
+    /* index of the `memory` that a sum uses: sums whose slices stay in the ranks' memory alternate */
+    int turn;
     void *plain;
 } allreduce_run;
 
@@ -31,16 +32,16 @@ void allreduce_close(allreduce_run *r);
 
 /* The first element and the length of a rank's shard of `count` elements. */
 void allreduce_share(const allreduce_run *r, int64_t count, int rank, int64_t *first, int64_t *length);
-/* Runs the collective `kind` on the first `count` elements in place, by the path that training uses. */
+/* Runs the collective `kind` on the first `count` elements in place, in the way that training does. */
 clt_status allreduce_sum(allreduce_run *r, int64_t count);
-/* Sums by the transport's own all-reduce, which blocks; in host memory, even with staging. */
+/* Sums by the transport's own all-reduce, which blocks; always in host memory, also with `staging`. */
 clt_status allreduce_native(allreduce_run *r, int64_t count);
-/* Copy values to where a sum begins, to fill it, and from where it ends, to check it. */
+/* put: copies values to where a sum begins. get: copies them from where it ends. */
 clt_status allreduce_put(allreduce_run *r, const void *values, int64_t count);
 clt_status allreduce_get(allreduce_run *r, void *values, int64_t count);
 
-/* Bytes that a host's memory must read and write for one sum, for each local rank: the sum on shared memory
- * and, if the device has its own memory, the transfers. */
+/* Bytes that a host's memory must read and write for one sum, divided by the local ranks: for the sum on
+ * shared memory and, if the device has its own memory, for the transfers. */
 double allreduce_bytes_moved(const allreduce_run *r, int64_t count);
 /* Collective. Seconds to read `bytes` of host memory and write them back in place. alone: the core of rank 0
  * does it while the others wait; otherwise every rank does it for its own memory, and the slowest counts. */

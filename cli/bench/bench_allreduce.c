@@ -87,7 +87,7 @@ static clt_status count_wrong(allreduce_bench *b, int64_t count, int64_t *wrong)
     return comm_all_reduce(b->run.c, wrong, 1, COMM_I64, COMM_SUM);
 }
 
-/* Seconds: the mean and the shortest of all runs. */
+/* The mean and the shortest of all runs, in seconds. */
 typedef struct timing {
     double mean, best;
 } timing;
@@ -98,7 +98,7 @@ static void add_run(const allreduce_bench *b, timing *t, double seconds)
     t->best = t->best == 0 || seconds < t->best ? seconds : t->best;
 }
 
-/* Times one sum: from when all ranks have arrived until the slowest has its result. */
+/* Times one sum: from when all ranks have arrived until the slowest rank has its result. */
 static clt_status time_sum(allreduce_bench *b, clt_status (*sum)(allreduce_run *, int64_t), int64_t count,
                            double *seconds)
 {
@@ -111,12 +111,13 @@ static clt_status time_sum(allreduce_bench *b, clt_status (*sum)(allreduce_run *
 
 typedef struct row {
     int64_t bytes, count, wrong;
-    timing sum, native, alone, together; /* alone, together: allreduce_pass by rank 0, by all ranks */
+    timing sum, native, alone, together; /* alone, together: allreduce_pass with `alone` true and false */
 } row;
 
 static clt_status clear(allreduce_bench *b, int64_t count)
 {
-    memset(b->values, 0, (size_t)(count * comm_type_bytes(b->run.type))); /* sums of sums would overflow */
+    /* repeated sums of the same values would overflow */
+    memset(b->values, 0, (size_t)(count * comm_type_bytes(b->run.type)));
     return allreduce_put(&b->run, b->values, count);
 }
 
@@ -332,14 +333,14 @@ clt_status bench_allreduce(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--dtype", "f32|f16|bf16", b.dtype, "type of the data"),
         ARGS_FLAG("--staging", b.run.staging,
                   "read the data from device memory and write the sum back, as for gradients"),
-        ARGS_FLAG("--own-memory", b.run.own_memory, "the ranks of a host do not use memory that they share"),
+        ARGS_FLAG("--own-memory", b.run.own_memory, "ranks of a host exchange data without shared memory"),
         ARGS_FLAG("--bound", b.bound,
-                  "also GB/s at which one core, and the cores of all ranks, read and write memory, and the "
-                  "least time that follows"),
+                  "also the memory speed (GB/s) of one core and of the cores of all ranks together, and the "
+                  "shortest time that it allows"),
         ARGS_FLAG("--half-between", b.half_between,
                   "16-bit sums travel between hosts in their own type, not as f32"),
         ARGS_FLAG("--native", b.native,
-                  "also by the MPI library's own blocking all-reduce, from and to host memory"),
+                  "also measure the MPI library's own blocking all-reduce, from and to host memory"),
         ARGS_END};
     const args_usage usage =
         ARGS_USAGE("bench allreduce", "", 0, 0, options, "Measures sums over ranks; start it with mpirun.");

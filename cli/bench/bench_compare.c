@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Begins and ends the records and tables of a benchmark, and compares a record with an earlier one: the time
- * of a step, "step_ms", and of each row the time "ms" or the rate "value". All members that are not
- * measurements identify a row. */
+ * of a step, "step_ms", and for each row the time "ms" or the rate "value". The members of a row that are
+ * not measurements identify the row. */
 #include <stdio.h>
 #include <string.h>
 
@@ -100,10 +100,10 @@ static clt_status compare(const char *path, const clt_json *now, const clt_json 
         tell(&c, "step_ms", number(now, "step_ms") / number(old, "step_ms"));
     if (c.compared == 0)
         CLT_FAIL(CLT_EUSAGE,
-                 "comparing with %s: nothing in it was measured now; it is a record of another benchmark or "
-                 "other sizes",
+                 "comparing with %s: none of its measurements was made in this run; it is a record of "
+                 "another benchmark or of other sizes",
                  path);
-    terminal_say("%d compared with %s, %d slower by more than 10 %%, %d without a partner\n", c.compared,
+    terminal_say("%d compared with %s, %d slower by more than 10 %%, %d not in that record\n", c.compared,
                  path, c.slower, c.missing);
     if (c.slower > 0)
         CLT_FAIL(CLT_ECHECK, "%d of %d measurements are more than 10 %% slower than in %s", c.slower,

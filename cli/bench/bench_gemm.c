@@ -14,7 +14,7 @@
 #include "cli/screen/terminal.h"
 
 #define MAX_SIZES 64
-#define CHECKED 256 /* elements of a result that are compared */
+#define CHECKED 256 /* elements of a result that are compared with the reference */
 #define BATCHES 7   /* batches of runs that are timed; their median and the shortest are shown */
 /* Seconds of untimed runs before each measurement. The first product of a process gets more, because
  * threads, clocks and memory pages are cold; so its position in the list does not matter. */
@@ -93,7 +93,8 @@ static const table_column columns[] = {{"m", 6, 0, 0, true},       {"n", 6, 0, 0
                                        {"best", 14, 12, 4, false}, {"choice", 36, 12, 5, false}};
 #define N_COLUMNS ((int)(sizeof columns / sizeof columns[0]))
 
-/* Prints a refusal in full if the screen has no room for the column `choice`, which shows the reason. */
+/* Prints a backend's refusal in full if the screen has no room for the column `choice`, which shows the
+ * reason. */
 static void refused_row(const char *m, const char *n, const char *k, const char *layout, const char *backend,
                         const char *reason)
 {
@@ -152,7 +153,8 @@ static void write_row(gemm_bench *b, const ocl_gemm *g, const ocl_tuning_log *lo
     b->measured++;
 }
 
-/* The backend that computed the product: the last command with a variant, which copies and fills lack. */
+/* The backend that computed the product: the variant of the last command that has one (copies and fills have
+ * none). */
 static const char *backend_of(const ocl_command_list *list)
 {
     for (size_t i = list->count; i-- > 0;)

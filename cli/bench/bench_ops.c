@@ -14,7 +14,7 @@ typedef struct ops_run {
     clt_json_writer writer;
     bool kernels;          /* also print a line for each command */
     double at_least;       /* percent; 0: no check */
-    int streams, too_slow; /* results that memory limits; how many of these are below at_least */
+    int streams, too_slow; /* results that memory limits; how many of these reach less than `at_least` */
 } ops_run;
 
 static const table_column columns[] = {{"case", 28, 16, 0, false}, {"direction", 9, 0, 0, false},
@@ -23,8 +23,8 @@ static const table_column columns[] = {{"case", 28, 16, 0, false}, {"direction",
                                        {"", 8, 8, 0, false}};
 #define N_COLUMNS ((int)(sizeof columns / sizeof columns[0]))
 
-/* "93%"; "93%n": compared with a stream that uses non-temporal stores; "(93%)": caches or arithmetic, not
- * memory, limit the result. */
+/* "93%": share of a plain stream; "93%n": of a stream with non-temporal stores; "(93%)": caches or
+ * arithmetic, not memory, limit the result. */
 static const char *share_text(const clt_speed_result *r, char *text, size_t size)
 {
     snprintf(text, size, "-");
@@ -98,11 +98,12 @@ static clt_status check(const ops_run *run)
 {
     if (run->at_least <= 0.0)
         return CLT_OK;
-    terminal_say("%d of %d directions that memory limits are below %g %% of the stream\n", run->too_slow,
+    terminal_say("%d of %d memory-bound directions reach less than %g %% of the stream\n", run->too_slow,
                  run->streams, run->at_least);
     if (run->too_slow > 0)
-        CLT_FAIL(CLT_ECHECK, "bench ops: %d of %d directions are below %g %% of the stream", run->too_slow,
-                 run->streams, run->at_least);
+        CLT_FAIL(CLT_ECHECK,
+                 "bench ops: %d of %d memory-bound directions reach less than %g %% of the stream",
+                 run->too_slow, run->streams, run->at_least);
     return CLT_OK;
 }
 
@@ -119,7 +120,7 @@ clt_status bench_ops(cmd_context *unused, int argc, char **argv)
         ARGS_FLOAT("--seconds", "S", seconds, 0.001, 600, "about how long to measure each direction (0.3)"),
         ARGS_FLAG("--kernels", run.kernels, "also show every kernel"),
         ARGS_FLOAT("--at-least", "PERCENT", run.at_least, 0, 1000,
-                   "exit code 1 if anything that memory limits is slower than this percentage of the stream"),
+                   "exit code 1 if a memory-bound direction reaches less than this percentage of the stream"),
         ARGS_END};
     const args_usage usage = ARGS_USAGE("bench ops", "", 0, 0, options,
                                         "Times ops and optimizers at the sizes of real work. The memory's "

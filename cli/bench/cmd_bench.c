@@ -74,7 +74,7 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     memory_row(&w, "host_to_device", l->h2d_gbs, "GB/s");
     memory_row(&w, "device_to_host", l->d2h_gbs, "GB/s");
     clt_jw_end_array(&w);
-    /* not among `rows`: --compare takes larger values there as better, and these are times */
+    /* not among `rows`, whose larger values --compare takes as better: these are times */
     clt_jw_karray(&w, "launches");
     memory_row(&w, "launch", m->plain.alone_us, "us");
     memory_row(&w, "launch_stamped", m->stamped.alone_us, "us");
@@ -146,15 +146,16 @@ clt_status bench_step(cmd_context *unused, int argc, char **argv)
     bool profile = false;
     cmd_context context = {0};
     console c;
-    const args_option options[] = {BENCH_OPTIONS(common),
-                                   ARGS_INT("--steps", "N", steps, 1, 1e6, "measured steps (20)"),
-                                   ARGS_INT("--warmup", "N", warmup, 0, 1e6, "steps before them (5)"),
-                                   ARGS_FLAG("--profile", profile,
-                                             "also the time of every command on the device, as a share of "
-                                             "what the device allows"),
-                                   ARGS_TEXT("--trace", "FILE", trace_path,
-                                             "--profile, and a trace of up to 8 of its steps for Perfetto"),
-                                   ARGS_END};
+    const args_option options[] = {
+        BENCH_OPTIONS(common),
+        ARGS_INT("--steps", "N", steps, 1, 1e6, "measured steps (20)"),
+        ARGS_INT("--warmup", "N", warmup, 0, 1e6, "steps before the measured ones (5)"),
+        ARGS_FLAG("--profile", profile,
+                  "also the time of every command on the device, as a share of "
+                  "what the device allows"),
+        ARGS_TEXT("--trace", "FILE", trace_path,
+                  "--profile, and a trace of up to 8 of its steps for Perfetto"),
+        ARGS_END};
     const args_usage usage =
         ARGS_USAGE("bench step", "CONFIG [section.key=value ...]", 1, 1, options,
                    "Measures a training step with synthetic input of the config's shapes.");

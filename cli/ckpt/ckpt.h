@@ -20,21 +20,21 @@ clt_status ckpt_gc(cmd_context *context, int argc, char **argv);     /* argv[0] 
     ARGS_TEXT("--endpoint", "URL", (target_).endpoint,                                                       \
               "server of object storage (AWS_ENDPOINT_URL_S3, else AWS)"),                                   \
         ARGS_TEXT("--region", "NAME", (target_).region,                                                      \
-                  "region of the bucket (AWS_REGION, else it is asked)")
+                  "region of the bucket (AWS_REGION, else the server is asked)")
 /* Verifies the checkpoints at an address, says what it finds, and adds to the counts. */
 clt_status ckpt_verify_remote(const char *address, const clt_s3_options *storage, int *all, int *damaged);
 
 /* The tensors of a checkpoint, or of weights that no checkpoint holds. */
 typedef struct ckpt_opened {
-    const char *path;           /* a checkpoint's own folder step_N, or what the user named */
-    clt_checkpoint *checkpoint; /* NULL: weights of no checkpoint */
-    clt_safetensors *weights;   /* NULL: the tensors are the checkpoint's */
+    const char *path;           /* a checkpoint's folder step_N, or the path that the user named */
+    clt_checkpoint *checkpoint; /* NULL: the weights are not part of a checkpoint */
+    clt_safetensors *weights;   /* NULL: the tensors are in `checkpoint` */
 } ckpt_opened;
 /* Whether the folder is a run that has no checkpoint yet. */
 bool ckpt_unsaved(const char *path);
-/* Returns the error that says so. */
+/* Returns the error for a run that has no checkpoint yet. */
 clt_status ckpt_fail_unsaved(const char *run);
-/* path: what clt_weights_open takes. Everything that can be verified is. */
+/* path: as for clt_weights_open. Verifies everything that can be verified. */
 clt_status ckpt_open(const char *path, ckpt_opened *out);
 void ckpt_close(ckpt_opened *opened);
 CLT_SCOPED_VALUE(ckpt_opened, ckpt_close)

@@ -15,13 +15,13 @@
 #include "engine/base/text.h"
 #include "engine/checkpoint/tensor_compare.h"
 
-enum { MOST_ROWS = 20 }; /* without --all */
+enum { MOST_ROWS = 20 }; /* rows shown without --all */
 
 typedef struct pair {
     const clt_named_tensor *a, *b; /* NULL: only the other has a tensor of this name */
     const char *type_a, *type_b;
-    int file;      /* 0: a tensor of the model, 1: of the optimizer */
-    bool compared; /* both are there, with the same shape and types that the engine stores */
+    int file;      /* 0: a tensor of the model, 1: a tensor of the optimizer */
+    bool compared; /* both exist, have the same shape and types that the engine stores */
     clt_tensor_difference d;
 } pair;
 
@@ -29,11 +29,12 @@ typedef struct diff {
     ckpt_opened side[2];
     const char *pattern;
     double tolerance;
-    clt_str prefix; /* removed from the names of side `prefixed`; empty: nothing was */
+    clt_str prefix; /* prefix that was removed from the names of side `prefixed`; empty: none was removed */
     int prefixed;
     pair *pairs;
     size_t count, capacity;
-    size_t same, apart, unlike; /* same bits; compared and beyond the tolerance; not comparable */
+    /* same: equal bits; apart: compared, and beyond the tolerance; unlike: not comparable */
+    size_t same, apart, unlike;
 } diff;
 
 static void free_diff(diff *d)
@@ -65,7 +66,7 @@ static clt_status add_pair(diff *d, const pair *given)
     }
     p->d = clt_tensor_compare(p->a, p->b);
     d->same += p->d.same_bits;
-    /* types that differ are told; only values decide */
+    /* types that differ are shown; only values decide */
     d->apart += p->d.different > 0 && !(p->d.relative <= d->tolerance);
     return CLT_OK;
 }
@@ -90,7 +91,7 @@ static clt_status compare_files(diff *d, int file, const clt_safetensors *a, con
     return CLT_OK;
 }
 
-/* The names of `longer` that are `prefix`, of `length` bytes, and a name of `shorter`. */
+/* How many names of `longer` consist of `prefix` (`length` bytes) and a name of `shorter`. */
 static int names_after(const clt_safetensors *longer, const clt_safetensors *shorter, const char *prefix,
                        size_t length)
 {
@@ -102,8 +103,9 @@ static int names_after(const clt_safetensors *longer, const clt_safetensors *sho
     return found;
 }
 
-/* If the two have no name in common, but most names of side 1 - k are a prefix and a name of side k, as
- * transformers writes "transformer." before the names of GPT-2, removes the prefix. */
+/* If the two sides have no name in common, but most names of side 1 - k are a prefix followed by a name of
+ * side k, removes the prefix. An example is "transformer.", which transformers writes before the names of
+ * GPT-2. */
 static clt_status align_names(diff *d, int k)
 {
     const clt_safetensors *shorter = ckpt_file(&d->side[k], 0), *longer = ckpt_file(&d->side[1 - k], 0);
@@ -115,14 +117,14 @@ static clt_status align_names(diff *d, int k)
     CLT_TRY(clt_str_check(&end));
     for (int i = 0; i < clt_safetensors_count(longer); i++) {
         const char *name = clt_safetensors_at(longer, i)->name;
-        size_t length = clt_stem(name, end.text) + 1; /* with the dot */
+        size_t length = clt_stem(name, end.text) + 1; /* the length includes the dot */
         if (length == 1 || 2 * names_after(longer, shorter, name, length) <= clt_safetensors_count(shorter))
             continue;
         clt_str_printf(&d->prefix, "%.*s", (int)length, name);
         CLT_TRY(clt_str_check(&d->prefix));
         d->prefixed = 1 - k;
-        return clt_safetensors_take_off(side->weights ? side->weights : side->checkpoint->model,
-                                        d->prefix.text);
+        return clt_safetensors_strip_prefix(side->weights ? side->weights : side->checkpoint->model,
+                                            d->prefix.text);
     }
     return CLT_OK;
 }
@@ -140,14 +142,14 @@ static clt_status compare_all(diff *d, const args_result *r)
     }
     if (d->count == 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain ckpt diff: no tensor is named like '%s'", d->pattern);
-    for (int k = 0; k < 2;
-         k++) /* only if nothing was cut meanwhile, the values that were read are the files' */
+    for (int k = 0; k < 2; k++) /* a file that was truncated meanwhile would have given wrong values */
         for (int file = 0; file < CKPT_FILES; file++)
             CLT_TRY(clt_safetensors_whole(ckpt_file(&d->side[k], file)));
     return CLT_OK;
 }
 
-/* Worst first: what cannot be compared, then by the relative difference, the model before the optimizer. */
+/* Order of rows, the worst first: tensors that cannot be compared, then by relative difference, the model
+ * before the optimizer. */
 static int by_difference(const void *x, const void *y)
 {
     const pair *a = x, *b = y;
@@ -333,7 +335,8 @@ static clt_status print_json(const diff *d)
     return cmd_write_line("-", &out);
 }
 
-/* True if names or shapes differ; else a tensor has a type that the engine does not compute with. */
+/* True if names or shapes differ; false: tensors are not comparable only because the engine does not compute
+ * with their type. */
 static bool are_unlike(const diff *d)
 {
     bool unlike = false;

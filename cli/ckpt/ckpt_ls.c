@@ -18,13 +18,13 @@
 typedef struct ls_row {
     int64_t step, bytes;
     int files;
-    bool complete, best; /* best: the best of the run (checkpoint.best), of a run folder alone */
+    bool complete, best; /* best: the run's best checkpoint (checkpoint.best); known only for a run folder */
 } ls_row;
 
 typedef struct ls_list {
     ls_row *row;
     size_t count;
-    bool folder; /* of a run folder, so that the best one is known */
+    bool folder; /* the list is of a run folder, so the best checkpoint is known */
 } ls_list;
 
 static void free_list(ls_list *list)
@@ -115,15 +115,15 @@ static clt_status list_folder(const char *path, ls_list *list)
     list->folder = true;
     if (!clt_is_directory(path))
         CLT_FAIL(CLT_EUSAGE,
-                 "cltrain ckpt ls: '%s' is no folder; name a run folder, or s3://BUCKET/PREFIX of a run in "
-                 "object storage",
+                 "cltrain ckpt ls: '%s' is not a folder; name a run folder, or s3://BUCKET/PREFIX of a run "
+                 "in object storage",
                  path);
     CLT_TRY(clt_checkpoint_list(path, &steps));
-    if (steps.count == 0 && clt_checkpoint_named(path)) /* it is a step_N itself */
+    if (steps.count == 0 && clt_checkpoint_named(path)) /* the path itself is a step_N */
         CLT_TRY(clt_file_list_add(&steps, strdup(path)));
     CLT_TRY(clt_alloc(&list->row, steps.count + 1, sizeof *list->row, "a list of checkpoints"));
     if (steps.count > 0 && clt_checkpoint_best(path, best, sizeof best) != CLT_OK)
-        clt_error_clear(); /* the run has none */
+        clt_error_clear(); /* the run has no best checkpoint */
     for (; list->count < steps.count; list->count++) {
         CLT_TRY(look_at(steps.name[list->count], &list->row[list->count]));
         list->row[list->count].best = strcmp(steps.name[list->count], best) == 0;

@@ -65,7 +65,7 @@ clt_status ckpt_verify_remote(const char *address, const clt_s3_options *storage
         const clt_remote_step *s = &remote->steps[i];
         clt_status status = clt_remote_verify(remote, s, true);
         if (status != CLT_OK && status != CLT_ECHECKPOINT)
-            return status; /* it says nothing about the checkpoint */
+            return status; /* the error is not about the checkpoint */
         ++*all;
         *damaged += status != CLT_OK;
         if (status == CLT_OK)
@@ -83,10 +83,10 @@ typedef struct collection {
     int64_t keep;
     bool dry;
     int64_t newest; /* step of the newest complete checkpoint; -1: there is none */
-    int complete;   /* complete checkpoints that are newer than the one that is looked at */
+    int complete;   /* complete checkpoints seen so far, which are newer than the current one */
 } collection;
 
-/* Whether a checkpoint is to go, and why; the newest ones are asked for first. */
+/* Why a checkpoint is to be deleted; NULL: it stays. Called for the newest checkpoint first. */
 static const char *reason(collection *c, const clt_remote_step *s)
 {
     if (!s->complete)

@@ -18,14 +18,14 @@ typedef struct shown {
     const clt_named_tensor *tensor;
     const char *type;         /* as the file names it */
     bool known;               /* the engine stores the type, so `values` is filled in */
-    clt_tensor_values values; /* its count is 0 for an unknown type */
+    clt_tensor_values values; /* `values.count` is 0 for an unknown type */
 } shown;
 
 typedef struct show {
     ckpt_opened opened;
     shown *rows;
     size_t count, capacity;
-    int64_t values, nonfinite; /* of all rows of known types */
+    int64_t values, nonfinite; /* sums over all rows of known types */
     uint64_t bytes;
 } show;
 

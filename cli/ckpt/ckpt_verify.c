@@ -24,7 +24,7 @@ static clt_status read_file(const clt_safetensors *file, int *tensors, uint64_t 
     return clt_safetensors_whole(file);
 }
 
-/* step: the path is a folder step_N, which must be a checkpoint. */
+/* step: the path is a folder step_N, so it must be a checkpoint. */
 static clt_status verify_one(const char *path, bool step)
 {
     CLT_SCOPED(ckpt_opened) opened = {0};
@@ -45,7 +45,7 @@ typedef struct tally {
     int all, damaged;
 } tally;
 
-/* Only memory that runs out ends the command before everything has been looked at. */
+/* A damaged file does not end the command before everything has been checked; only a lack of memory does. */
 static clt_status tell_one(const char *path, bool step, tally *n)
 {
     clt_status status = verify_one(path, step);

@@ -20,13 +20,13 @@ typedef struct cache_args {
 
 typedef struct cache_row {
     clt_cache cache;
-    bool cleared;          /* nothing is left that can be cleared */
-    uint64_t files, bytes; /* removed from this cache */
+    bool cleared;          /* everything that can be cleared has been cleared */
+    uint64_t files, bytes; /* files and bytes removed from this cache */
 } cache_row;
 
-/* True if the cache is to be cleared: the user named it; or named none, and it is cltrain's own, or with
- * --all a driver's. `programs` and `answers` are cleared together with `pocl`: `programs` lists the programs
- * that PoCL has cached, and `answers` may hold failures that PoCL's cache caused. */
+/* True if the cache is to be cleared. With names, the named caches are; without, cltrain's own caches, and
+ * with --all the drivers' too. `programs` and `answers` are cleared together with `pocl`: `programs` lists
+ * the programs that PoCL has cached, and `answers` may hold failures that PoCL's cache caused. */
 static bool is_wanted(const clt_cache *cache, const cache_args *a, const args_result *r)
 {
     for (int i = 0; i < r->n_operands; i++) {
@@ -143,8 +143,8 @@ static clt_status print_json(const cache_row *rows, int count)
     return cmd_write_line("-", &text);
 }
 
-/* Looks at all caches, clears the selected ones, and looks at these again. failed: the last error of a cache
- * that could not be cleared completely. */
+/* Lists all caches, clears the selected ones, and lists these again. failed: the last error of a cache that
+ * could not be cleared completely. */
 static clt_status look(cache_row *rows, int *count, const cache_args *a, const args_result *r,
                        clt_error *failed)
 {

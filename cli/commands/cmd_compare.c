@@ -32,15 +32,15 @@ typedef struct comparison {
     double tolerance;
     clt_run_record *runs[MAX_RUNS];
     clt_run_facts facts[MAX_RUNS];
-    pair pairs[MAX_RUNS]; /* [0] is not used */
+    pair pairs[MAX_RUNS]; /* pairs[0] is not used */
 } comparison;
 
-/* Of a sweep the best trials are compared, as many as there is room for. */
+/* Lists the runs to compare: of a sweep the best trials, as many as there is room for. */
 static clt_status list_runs(const args_result *r, clt_file_list *list)
 {
     CLT_TRY(clt_fail_prefix(clt_sweep_runs(r->operands, r->n_operands, MAX_RUNS, list), "cltrain compare"));
     if (list->count < 2)
-        CLT_FAIL(CLT_EUSAGE, "cltrain compare: two runs at least are needed, and there is one");
+        CLT_FAIL(CLT_EUSAGE, "cltrain compare: give at least two runs; only one is given");
     return CLT_OK;
 }
 
@@ -113,7 +113,7 @@ static void put_runs(const comparison *c, int screen, clt_str *out)
             longest = columns > longest ? columns : longest;
         }
     }
-    /* the run's name first, its state last */
+    /* the first column is the run's name, the last one its state */
     table_column columns[TABLE_COLUMNS] = {{"run", longest, 10, 0, false}};
     for (clt_fact f = 0; f < CLT_FACT_COUNT; f++)
         if (is_shown(c, f)) {
@@ -324,7 +324,7 @@ static const char *value_in(const comparison *c, int run, const clt_difference *
     for (size_t k = 0; run > 0 && k < c->pairs[run].differences.count; k++)
         if (strcmp(c->pairs[run].differences.items[k].key, d->key) == 0)
             return c->pairs[run].differences.items[k].b;
-    return d->a; /* the value of the first run, which this run shares */
+    return d->a; /* the first run's value, which this run has, too */
 }
 
 /* Appends the columns of differing keys. row 0: their titles; else the values of run `row` - 1. */
@@ -394,7 +394,7 @@ clt_status cmd_compare(cmd_context *context, int argc, char **argv)
     bool json = false, csv = false;
     double tolerance = 100 * CLT_COMPARE_TOLERANCE;
     const args_option options[] = {ARGS_FLOAT("--tolerance", "PERCENT", tolerance, 0, 100,
-                                              "losses that differ by less are not called apart (1)"),
+                                              "losses count as apart if they differ by more than this (1)"),
                                    ARGS_JSON(json), ARGS_FLAG("--csv", csv, "as CSV: a row for each run"),
                                    ARGS_END};
     const args_usage usage = ARGS_USAGE(

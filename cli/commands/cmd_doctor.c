@@ -21,7 +21,8 @@ static void on_finding(void *context, ocl_finding_level level, const char *text,
     fflush(stdout); /* in the next check a bad driver may crash the process */
 }
 
-/* On a machine of a cloud. A service that does not answer is no error: the machine trains as well. */
+/* On a cloud machine, checks its metadata service. It is no error if the service does not answer: the
+ * machine can train anyway. */
 static void look_at_cloud(void)
 {
     const char *cloud = clt_cloud_of_machine();
@@ -34,22 +35,21 @@ static void look_at_cloud(void)
     on_finding(NULL, OCL_FINDING_NOTE, text, NULL);
     if (clt_notices_try(&options) == CLT_OK) {
         on_finding(NULL, OCL_FINDING_OK,
-                   "it answers: a training will hear when the machine is about to be taken away", NULL);
+                   "it answers: trainings will get a notice before the machine is taken away", NULL);
         return;
     }
-    snprintf(text, sizeof text, "no training will hear that the machine is about to be taken away: %s",
+    snprintf(text, sizeof text, "trainings will not get a notice before the machine is taken away: %s",
              clt_error_text());
     clt_error_clear();
-    on_finding(
-        NULL, OCL_FINDING_WARN, text,
-        strcmp(cloud, "aws") == 0
-            ? "in a container with a network of its own, the machine needs http_put_response_hop_limit = "
-              "2, or the container the host's network; docs/cloud.md tells more"
-            : "docs/cloud.md tells what is asked, and how to name another source of notices");
+    on_finding(NULL, OCL_FINDING_WARN, text,
+               strcmp(cloud, "aws") == 0
+                   ? "in a container with a network of its own, the machine needs "
+                     "http_put_response_hop_limit = 2, or the container the host's network; see docs/cloud.md"
+                   : "see docs/cloud.md for what is asked, and how to name another source of notices");
 }
 
-/* Where keys for object storage would come from, if they or a profile are set up; never a key. A machine that
- * is set up for none is not told so. */
+/* Says where keys for object storage would come from, if keys or a profile are set up; never shows a key.
+ * Says nothing on a machine without either. */
 static void look_at_storage(void)
 {
     const clt_s3_options options = {.attempts = 0};
@@ -58,7 +58,8 @@ static void look_at_storage(void)
     if (clt_s3_describe(&options, &setup) != CLT_OK) {
         snprintf(text, sizeof text, "object storage cannot be used: %s", clt_error_text());
         clt_error_clear();
-        on_finding(NULL, OCL_FINDING_WARN, text, "docs/storage.md tells how keys and the server are set up");
+        on_finding(NULL, OCL_FINDING_WARN, text,
+                   "see docs/storage.md for how keys and the server are set up");
         return;
     }
     if (setup.keys[0]) {

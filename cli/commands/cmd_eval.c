@@ -82,11 +82,11 @@ static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
 
 typedef struct eval_args {
     const char *checkpoint, *init, *adapter, *device, *json, *caps, *tokenizer, *on, *confusion, *task;
-    const char *items; /* with task: the file of its items */
-    int64_t most;      /* of these, 0: all */
+    const char *items; /* with `task`: the file of the task's items */
+    int64_t most;      /* items to use; 0: all */
     bool on_train, classes, best;
     uint32_t caps_mask;
-    clt_str data; /* the override that FILE stands for */
+    clt_str data; /* the override data.eval_path=FILE, for a FILE given as an operand */
 } eval_args;
 
 static void free_eval_args(eval_args *a)
@@ -180,7 +180,8 @@ static clt_status write_confusion(const char *path, const clt_class_counts *clas
     return cmd_write_str(path, &text);
 }
 
-/* Prints or writes what was asked for besides the line of metrics: --classes, --confusion, --json. */
+/* Prints or writes the results beyond the line of metrics that options ask for: --classes, --confusion,
+ * --json. */
 static clt_status print_more(const eval_args *a, const clt_eval_metrics *m, const clt_class_counts *classes)
 {
     CLT_SCOPED(clt_str) text = {0};
@@ -217,7 +218,7 @@ static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_s
                            .stop = context->stop,
                            .observer = console_observer(&c)};
     bool told = a->json && a->json[0] == '-' && !a->json[1];
-    run.observer.eval = NULL; /* the result is printed below */
+    run.observer.eval = NULL; /* the result is printed later */
     if (told)
         run.observer = (clt_observer){0};
     clt_status status = clt_evaluate(&run, &metrics);
@@ -232,7 +233,7 @@ static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_s
     return check_loss(&metrics, saved ? saved->path : a->init);
 }
 
-/* Whether the file begins with an item of a task, which is no evaluation data. */
+/* Whether the file begins with an item of a task: such a file is no evaluation data. */
 static bool has_items(const char *file)
 {
     char start[4097];
@@ -252,8 +253,8 @@ static clt_status take_data(eval_args *a, args_result *r)
                  given ? "data.eval_path" : "--on");
     if (!clt_file_exists(file) && !clt_is_directory(file) && !strpbrk(file, "*?[@"))
         CLT_FAIL(CLT_EUSAGE,
-                 "cltrain eval: '%s': there is no such file; it is taken for the evaluation data, as "
-                 "data.eval_path=FILE, and one run or config is evaluated at a time",
+                 "cltrain eval: '%s': there is no such file; an argument after the run or config names "
+                 "evaluation data (data.eval_path=FILE), and one run or config is evaluated at a time",
                  file);
     if (has_items(file))
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: '%s' is a file of items, which needs --task", file);

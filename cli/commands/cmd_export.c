@@ -38,19 +38,19 @@ static clt_status read_type(const char *text, clt_dtype *dtype)
 
 typedef enum export_format { FORMAT_FILE, FORMAT_FOLDER, FORMAT_PEFT, FORMAT_GGUF } export_format;
 
-/* Returns an error if the name ends as files of another format do, which would mislead the program that gets
+/* Returns an error if the name has the ending of another format, which would mislead the program that reads
  * the file. */
 static clt_status refuse_ending(const char *out)
 {
     static const char *const endings[] = {".pt", ".pth", ".ckpt", ".bin", ".onnx", ".h5", ".pb", ".npz"};
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
         if (clt_ends_with(out, endings[i]))
-            CLT_FAIL(CLT_EUSAGE,
-                     "cltrain export: '%s': %s names another format, and none of that kind is written; end "
-                     "the name with .safetensors (which PyTorch reads with safetensors.torch.load_file) or "
-                     ".gguf (llama.cpp), or give none for a folder of transformers; --format safetensors "
-                     "writes that format under any name",
-                     out, endings[i]);
+            CLT_FAIL(
+                CLT_EUSAGE,
+                "cltrain export: '%s': %s names a format that is not written; end the name with .safetensors "
+                "(which PyTorch reads with safetensors.torch.load_file) or .gguf (llama.cpp), or give none "
+                "for a folder of transformers; --format safetensors writes that format under any name",
+                out, endings[i]);
     return CLT_OK;
 }
 
@@ -58,7 +58,7 @@ static clt_status refuse_ending(const char *out)
  * is no existing file means a folder. An ending begins with a letter, so Llama-3.2-mine has none. */
 static clt_status read_format(const char *text, const char *out, export_format *format)
 {
-    static const char *const words[] = {"safetensors", "hf", "peft", "gguf"}; /* by export_format */
+    static const char *const words[] = {"safetensors", "hf", "peft", "gguf"}; /* indexed by export_format */
     const char *slash = strrchr(out, '/'), *last = slash ? slash + 1 : out;
     const char *dot = strrchr(last, '.');
     bool ending = dot && isalpha((unsigned char)dot[1]);
@@ -113,7 +113,8 @@ typedef struct export_args {
     const cmd_context *context;
 } export_args;
 
-/* Says what merging in fewer bits loses of the adapters. */
+/* Says how many weights adapters were merged into, and how much of the adapters the rounding to fewer bits
+ * loses. */
 static void tell_merged(const clt_merge *merge, const export_args *a)
 {
     double lost = clt_merge_lost(merge, a->dtype);
@@ -326,7 +327,7 @@ static clt_status export(const char *run, const export_args *a, const char *type
 {
     const clt_saved_run_options options = {.tokenizer = a->tokenizer, .tensors = true};
     CLT_SCOPED(clt_saved_run) *saved = NULL;
-    if (a->format == FORMAT_FILE && !a->merge) /* the one form that needs no config */
+    if (a->format == FORMAT_FILE && !a->merge) /* the only form of export that needs no config */
         return export_file(run, a);
     if (a->format == FORMAT_FOLDER || a->format == FORMAT_PEFT)
         CLT_TRY(clt_new_folder_place(a->out));
@@ -340,7 +341,8 @@ static clt_status export(const char *run, const export_args *a, const char *type
 static clt_status check_args(const export_args *a)
 {
     if (a->tokenizer && a->format != FORMAT_FOLDER && a->format != FORMAT_GGUF)
-        CLT_FAIL(CLT_EUSAGE, "cltrain export: --tokenizer is for --format hf and gguf; others hold none");
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain export: --tokenizer is for --format hf and gguf; files of other formats hold none");
     if (a->base && a->format != FORMAT_PEFT)
         CLT_FAIL(CLT_EUSAGE, "cltrain export: --base is for --format peft, which names the base model");
     if (a->merge && a->format == FORMAT_PEFT)
@@ -374,7 +376,7 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
         ARGS_FLAG("--no-probe", a.no_probe,
                   "merge: do not compare the merged model with base and adapters, which needs a device"),
         ARGS_TEXT("--base", "NAME", a.base,
-                  "peft: the name or path of the base model that adapter_config.json tells"),
+                  "peft: the name or path of the base model to write into adapter_config.json"),
         ARGS_TEXT(
             "--dtype", "f32|f16|bf16|q8_0", type,
             "type of the weights, rounded to nearest (f32); q8_0: gguf only, blocks of 32 values in 8 bits"),
@@ -406,7 +408,7 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
     else if (!clt_gguf_type_from_name(type, &a.type))
         CLT_FAIL(CLT_EUSAGE, "cltrain export: --dtype '%s'; it can be f32, f16, bf16 or q8_0", type);
     else if (a.type == CLT_GGUF_Q8_0 || !clt_dtype_from_name(type, &a.dtype))
-        a.dtype = CLT_F32; /* what rounding to blocks loses is not told */
+        a.dtype = CLT_F32; /* the loss by rounding to blocks is not reported */
     CLT_TRY(read_values(weights, &a.values));
     CLT_TRY(cmd_caps(caps, &a.caps));
     CLT_TRY(check_args(&a));

@@ -203,7 +203,7 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
                  "texts that continue the prompt, each with other draws of the seed, and a line before each "
                  "(1)"),
         ARGS_FLAG("--ignore-eos", ignore_end,
-                  "go on after tokens at which texts end, and print them; without it the text ends there"),
+                  "continue after end-of-text tokens, and print them; without it the text ends there"),
         ARGS_FLAG(
             "--chat", chat,
             "the prompt is a question, written by the chat template of the run (data.type chat) or of the "

@@ -181,7 +181,7 @@ static clt_status print_layers(const clt_description *d, clt_str *out)
     return clt_str_check(out);
 }
 
-#define REACH 40 /* percent; planned until runs of cltrain on such cards say more */
+#define REACH 40 /* percent; a guess until runs of cltrain on such cards have been measured */
 
 typedef struct plan_args {
     const char *command, *device, *init;
@@ -232,8 +232,8 @@ static clt_status run(const plan_args *a, const args_result *r, uint32_t caps)
     clt_status status = clt_describe(config, a->device, caps, (int)a->ranks, &d);
     if (status == CLT_EDEVICE && a->device && clt_card_is_known(a->device))
         CLT_FAIL(CLT_EDEVICE,
-                 "choosing a device: '%s' is not here; for a card that is not here: cltrain estimate CONFIG "
-                 "--for %s",
+                 "choosing a device: this machine has no '%s'; to plan for a card that you do not have: "
+                 "cltrain estimate CONFIG --for %s",
                  a->device, a->device);
     CLT_TRY(status);
     CLT_TRY(describe(a, d, &text));
@@ -245,7 +245,7 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
     const char *caps_text = NULL;
     args_option options[] = {
         ARGS_JSON(a->json),
-        ARGS_FLAG("--full", a->full, "also every command and the place of every tensor"),
+        ARGS_FLAG("--full", a->full, "also list every command and the place of every tensor in memory"),
         ARGS_TEXT("--device", "SPEC", a->device,
                   "0:0, cpu, gpu or a part of the device's name; generic: a typical GPU of 8 GiB, or with "
                   "--caps memory=24G of 24, none is opened (default: the device that would train)"),
@@ -255,13 +255,13 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
                   "weights that the training is to start from, as in 'train': what is known of their model "
                   "and tokenizer fills the CONFIG"),
         ARGS_TEXT("--for", "CARDS", a->cards,
-                  "instead: a table for cards that are not here, as in H100,A100,T4: what fits, and how long "
-                  "and how dear the whole run would be, planned from data sheets"),
+                  "instead: a table for cards that you do not have, as in H100,A100,T4: what fits, how long "
+                  "the whole run would take and what it would cost, planned from data sheets"),
         ARGS_TEXT("--price", "CARD=PRICE,...", a->prices, "with --for: price of one card for an hour"),
         ARGS_FLOAT("--reach", "PERCENT", a->reach, 1, 100,
                    "with --for: share of a card's limits that a step reaches (40)"),
         ARGS_END};
-    enum { OF_ESTIMATE = 6 }; /* the options from here on are its own */
+    enum { OF_ESTIMATE = 6 }; /* the options from here on are only for `estimate` */
     if (a->plan)
         options[OF_ESTIMATE] = (args_option)ARGS_END;
     const args_usage usage = ARGS_USAGE(a->command, "CONFIG [section.key=value ...]", 1, 1, options, summary);
@@ -272,7 +272,7 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
     if ((a->prices || a->reach > 0) && !a->cards)
         CLT_FAIL(CLT_EUSAGE, "cltrain estimate: %s needs --for CARDS", a->prices ? "--price" : "--reach");
     if (a->cards && (a->device || a->full))
-        CLT_FAIL(CLT_EUSAGE, "cltrain estimate: --for goes without --device and --full");
+        CLT_FAIL(CLT_EUSAGE, "cltrain estimate: --for cannot be combined with --device or --full");
     return run(a, &r, caps);
 }
 

@@ -25,11 +25,11 @@ typedef struct predict_args {
     int64_t top;
     const char *files[ARGS_MAX + 1];
     int n_files;
-    bool held_out; /* the input are the rows that the run's data.split keeps for evaluation */
-    const clt_source_type *rows_type; /* NULL: guessed from content and name */
+    bool held_out; /* the input is the rows that the run's data.split keeps for evaluation */
+    const clt_source_type *rows_type; /* source type of the rows; NULL: guessed from content and name */
     uint32_t caps_mask;
     console console;
-    clt_observer observer; /* shows in the console what the start and a volume are waiting for */
+    clt_observer observer; /* shows on the console which work the start, or a volume, is waiting for */
 } predict_args;
 
 /* Takes all paths of a config key as input, in their order. */
@@ -52,7 +52,7 @@ static clt_status take_paths(predict_args *a, const clt_config *c, const char *k
     return CLT_OK;
 }
 
-/* Takes the rows that data.split keeps for evaluation, of a table; texts cannot be read so. */
+/* Takes the rows of a table that data.split keeps for evaluation. Texts do not allow that. */
 static clt_status take_held_out(predict_args *a, const clt_saved_run *saved)
 {
     const clt_source_type *type = clt_source_type_of(saved->config);
@@ -187,7 +187,8 @@ static clt_status write_out(predict_out *out, clt_rows *rows, const char *path, 
     return CLT_OK;
 }
 
-/* Floats that are all 0 or 1 may be bytes that were scaled already; other fractions are refused. */
+/* Warns about floats that are all 0 or 1: they may be bytes that were scaled already. Other fractions are
+ * refused. */
 static void tell_zeros_and_ones(const clt_predictor *p, const char *path)
 {
     char scale[CLT_NUMBER_TEXT];
@@ -215,7 +216,8 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     CLT_TRY(open_rows(a, p, path, true, &rows));
     double scale = clt_predictor_scale(p);
     bool ask = clt_rows_describe(rows)->floats && (scale < 1 || scale > 1);
-    /* an input that can be read only once may be typed, so each sample is answered at once */
+    /* an input that can be read only once may come from a keyboard, so each sample is answered
+     * immediately */
     int64_t most = clt_rows_once(path) ? 1 : p->micro_batch;
     for (; got > 0; first += got) {
         clt_status status = clt_rows_next(rows, most, x, &got);
@@ -371,7 +373,7 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
         return predict_mask(a, r, saved);
     CLT_SCOPED(clt_predictor) *p = NULL;
     predict_out out = {.top = a->top, .path = a->out};
-    if (a->out && strcmp(a->out, "-") == 0) /* the standard output, as with --json */
+    if (a->out && strcmp(a->out, "-") == 0) /* "-": to the standard output, as with --json */
         a->out = out.path = NULL;
     CLT_TRY(predict_format_choose(a->format, a->out, &out.format));
     CLT_TRY(clt_predictor_open(saved, &p));

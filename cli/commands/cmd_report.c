@@ -75,7 +75,7 @@ static clt_status make_trials(const char *folder, int shown, trials *out)
         clt_arena_alloc(out->arena, (size_t)(sweep->trials + 1) * CLT_SWEEP_CELLS * sizeof *cells);
     if (!cells)
         CLT_FAIL(CLT_ENOMEM, "writing a report: out of host memory");
-    for (int i = -1; i < sweep->trials; i++) { /* the heads first */
+    for (int i = -1; i < sweep->trials; i++) { /* the column titles first */
         const clt_trial *trial = i < 0 ? NULL : &known.trials[known.order[i]];
         clt_sweep_row(&known, i < 0 ? -1 : known.order[i], &row);
         clt_status status = keep_row(out, &row, trial && trial->state == CLT_TRIAL_FAILED ? trial->note : "",
@@ -86,9 +86,9 @@ static clt_status make_trials(const char *folder, int shown, trials *out)
         done += trial && trial->state != CLT_TRIAL_WAITING && trial->state != CLT_TRIAL_RUNNING;
     }
     out->table.title = "Trials";
-    out->table.note =
-        clt_arena_printf(out->arena, "%d of %d are over; the best one first, and below the best %d", done,
-                         sweep->trials, shown);
+    out->table.note = clt_arena_printf(
+        out->arena, "%d of %d have ended; the best one comes first, and the best %d are shown below", done,
+        sweep->trials, shown);
     out->table.heads = cells;
     out->table.cells = cells + out->table.columns;
     out->table.rows = sweep->trials;
@@ -97,7 +97,7 @@ static clt_status make_trials(const char *folder, int shown, trials *out)
     return CLT_OK;
 }
 
-/* Of a sweep the best trials are shown, as many as there is room for. */
+/* Loads the runs to show: of a sweep the best trials, as many as there is room for. */
 static clt_status load_all(const args_result *r, clt_run_record **runs, int *count)
 {
     CLT_SCOPED(clt_file_list) list = {0};
@@ -117,11 +117,11 @@ clt_status cmd_report(cmd_context *context, int argc, char **argv)
                                              "here for several runs and for one in a bucket)"),
                                    ARGS_TEXT("--title", "TEXT", title, "the page's title (the runs' names)"),
                                    ARGS_END};
-    const args_usage usage = ARGS_USAGE(
-        "report", "RUN ...", 1, CLT_REPORT_RUNS, options,
-        "Writes a self-contained HTML page about a run: losses, speed, device, samples, config, events. "
-        "Several runs (up to 8) share their charts. RUN is a run folder; the run may still be going on. "
-        "The folder of a sweep stands for its best trials.");
+    const args_usage usage =
+        ARGS_USAGE("report", "RUN ...", 1, CLT_REPORT_RUNS, options,
+                   "Writes a self-contained HTML page about a run: losses, speed, device, samples, config, "
+                   "events. Several runs (up to 8) share their charts. RUN is a run folder; the run may "
+                   "still be training. The folder of a sweep stands for its best trials.");
     args_result r;
     clt_run_record *runs[CLT_REPORT_RUNS] = {NULL};
     CLT_SCOPED(trials) all = {.arena = NULL};

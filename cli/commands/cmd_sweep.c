@@ -75,7 +75,7 @@ static void put_command(const cmd_context *context, const char *what, const char
     clt_str_printf(out, "%s\n", rest);
 }
 
-/* Why trials failed, and which trial is the best. */
+/* Appends why trials failed, and which trial is the best. */
 static void put_end(const cmd_context *context, const clt_sweep_table *t, const char *folder, clt_str *out)
 {
     const clt_sweep *s = t->sweep;
@@ -121,7 +121,7 @@ static clt_status show(const cmd_context *context, const clt_sweep_table *t, con
 
 /* --- the command --- */
 
-/* How halving goes, or nothing. */
+/* Prints how far successive halving has come; nothing without halving. */
 static void tell_rungs(const clt_sweep *s)
 {
     for (int i = 0; i < s->rungs && s->rungs > 1; i++) {
@@ -183,7 +183,7 @@ static clt_status train_trials(cmd_context *context, const clt_sweep *s, const c
     return clt_sweep_work(s, &options);
 }
 
-/* The folder: the one that is the operand, or --out, or runs/ and the name of the file. */
+/* Chooses the folder: the operand if it is one, else --out, else runs/ and the file's name. */
 static clt_status choose_folder(const char *operand, const sweep_args *a, char *folder, size_t size)
 {
     bool is_folder = clt_sweep_is_folder(operand);
@@ -201,7 +201,7 @@ static clt_status run(cmd_context *context, const char *operand, const sweep_arg
     CLT_SCOPED(clt_sweep_table) known = {0};
     char folder[1024];
     CLT_TRY(choose_folder(operand, a, folder, sizeof folder));
-    /* the table is of the copy in the folder: the file may have changed since */
+    /* the table is made from the copy in the folder, because the file may have changed since */
     CLT_TRY(a->table && clt_sweep_is_folder(folder) ? clt_sweep_open(folder, &sweep)
                                                     : clt_sweep_load(operand, a->init, &sweep));
     CLT_TRY(clt_sweep_table_make(sweep, &known));
@@ -234,33 +234,32 @@ clt_status cmd_sweep(cmd_context *context, int argc, char **argv)
             "--init", "PATH", a.init,
             "weights that every trial starts from: of a run, a safetensors file, one of torch.save, or a "
             "folder that save_pretrained wrote"),
-        ARGS_FLOAT(
-            "--budget", "MONEY", a.budget, 0, 1e12,
-            "what all trials may cost together (cost.per_hour): then trainings save and it exits with 75; 0: "
-            "no limit (0)"),
+        ARGS_FLOAT("--budget", "MONEY", a.budget, 0, 1e12,
+                   "limit of the cost of all trials together (cost.per_hour); when it is reached, trainings "
+                   "save and the sweep exits with 75; 0: no limit (0)"),
         ARGS_FLOAT("--hours", "HOURS", a.hours, 0, 1e9,
-                   "the same by the hours that all trials were trained; 0: no limit (0)"),
+                   "the same limit in hours of training of all trials; 0: no limit (0)"),
         ARGS_FLOAT("--lease", "SECONDS", a.lease, 5, 86400,
                    "a worker of another machine counts as dead when it was silent for this time (60)"),
         ARGS_FLOAT("--grace", "SECONDS", a.grace, 1, 1e9,
-                   "a training that was told to end and save is killed after this time (900)"),
+                   "a training that was asked to save and end is killed after this time (900)"),
         ARGS_FLAG("--again", a.again, "try trials that have failed again"),
         ARGS_FLAG("--dry-run", a.dry_run, "check the sweep and show its trials; train nothing"),
         ARGS_FLAG("--table", a.table, "show the results so far; train nothing"),
         ARGS_JSON(a.json),
         ARGS_END};
-    const args_usage usage = ARGS_USAGE(
-        "sweep", "SWEEP|FOLDER", 1, 1, options,
-        "Trains a model with several values of keys, each combination as a run of its own, and "
-        "names the best run. SWEEP: a file sweep.json; FOLDER: of a sweep that was begun. The same "
-        "command on other machines that share the folder takes a part of the work. After a "
-        "signal the trainings save and it exits with 75; the same command goes on.");
+    const args_usage usage =
+        ARGS_USAGE("sweep", "SWEEP|FOLDER", 1, 1, options,
+                   "Trains a model with several values of keys, each combination as a run of its own, and "
+                   "names the best run. SWEEP: a file sweep.json; FOLDER: of a sweep that was begun. The "
+                   "same command on other machines that share the folder takes a part of the work. After a "
+                   "signal the trainings save and it exits with 75; the same command resumes it.");
     args_result r;
     ARGS_PARSE(&usage, argc, argv, &r);
     if (a.dry_run && a.table)
         CLT_FAIL(CLT_EUSAGE, "cltrain sweep: give --dry-run or --table, not both");
     if (a.table && (a.budget > 0 || a.hours > 0 || a.again))
-        CLT_FAIL(CLT_EUSAGE, "cltrain sweep: --table trains nothing, so %s has no place beside it",
+        CLT_FAIL(CLT_EUSAGE, "cltrain sweep: --table trains nothing; leave %s out",
                  a.budget > 0  ? "--budget"
                  : a.hours > 0 ? "--hours"
                                : "--again");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain top: a live table of this host's devices, as their drivers count, and of the runs that train on it.
- * Needs no OpenCL and disturbs no run. */
+ * cltrain top: a live table of this host's devices, with the figures of their drivers, and of the runs that
+ * train on them. Needs no OpenCL and disturbs no run. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,16 +22,16 @@
 #define MOST_DEVICES 64
 #define LOOK_SECONDS 1.0
 #define FIRST_SECONDS 0.5  /* between the two samples of --once: most figures are differences */
-#define ANSWER_SECONDS 5.0 /* for which --once waits for a driver */
-#define FRESH_SECONDS 3.0  /* for which the figures of a device stand in the table */
+#define ANSWER_SECONDS 5.0 /* how long --once waits for a driver */
+#define FRESH_SECONDS 3.0  /* how long figures of a device stay in the table */
 
 typedef struct top {
     clt_monitor_device list[MOST_DEVICES];
     clt_monitor *monitor[MOST_DEVICES];
-    double value[MOST_DEVICES][CLT_MONITOR_COUNT]; /* of the samples since the picture before */
-    double taken[MOST_DEVICES];                    /* time of these; 0: there were none yet */
+    double value[MOST_DEVICES][CLT_MONITOR_COUNT]; /* figures of the samples since the previous picture */
+    double taken[MOST_DEVICES];                    /* when these samples were taken; 0: there are none yet */
     clt_monitor_facts facts[MOST_DEVICES];
-    char trouble[MOST_DEVICES][256]; /* what the device's source says of it; "": nothing */
+    char trouble[MOST_DEVICES][256]; /* trouble that the device's source reports; "": none */
     bool known[MOST_DEVICES];        /* it answers */
     int devices;
     clt_live_run runs[CLT_LIVE_RUNS];
@@ -66,7 +66,8 @@ static bool has_figures(const double value[CLT_MONITOR_COUNT])
     return false;
 }
 
-/* A device answers if its source is there, has told something a moment ago, and is not in trouble. */
+/* Takes a device's new figures. The device answers if its source exists, has delivered figures within
+ * FRESH_SECONDS, and reports no trouble. */
 static void look_at(top *t, int i)
 {
     const double now = clt_now();
@@ -111,8 +112,8 @@ static const char *cell(double value, double factor, const char *format, char te
     return text;
 }
 
-/* How many of `count` rows to show in a table of `room` lines, the last of which tells how many more there
- * are. */
+/* How many of `count` rows to show in a table of `room` lines; if some do not fit, the last line says how
+ * many. */
 static int shown_of(int count, int room)
 {
     return count <= room ? count : room - 1;
@@ -155,7 +156,7 @@ static void put_devices(const top *t, int columns, int room, clt_str *out)
     put_more(t->devices - shown, out);
 }
 
-/* What the sources say of devices that do not answer, a line for each. */
+/* Appends the trouble of devices that do not answer, a line for each. */
 static void put_troubles(const top *t, int columns, clt_str *out)
 {
     for (int i = 0; i < t->devices; i++) {
@@ -176,7 +177,7 @@ static void put_runs(const top *t, int columns, int room, clt_str *out)
     table shape;
     clt_str_append(out, "\n");
     if (t->n_runs == 0) {
-        clt_str_append(out, "no run trains on this host, as far as you may look\n");
+        clt_str_append(out, "no run that you may see trains on this host\n");
         return;
     }
     const int shown = shown_of(t->n_runs, room);
@@ -205,11 +206,11 @@ static void put_runs(const top *t, int columns, int room, clt_str *out)
     }
 }
 
-/* Draws the tables in at most `rows` lines, 0: in as many as they take. Where that is too little for both,
- * the devices have at least a half. */
+/* Draws the tables in at most `rows` lines; 0: no limit. Where there is not enough room for both, the
+ * devices get at least half of it. */
 static clt_status draw(const top *t, int columns, int rows, clt_str *out)
 {
-    int room = rows - 3, troubles = 0; /* without the heads of the tables and the line between them */
+    int room = rows - 3, troubles = 0; /* minus the titles of both tables and the line between them */
     for (int i = 0; i < t->devices; i++)
         troubles += t->trouble[i][0] != '\0';
     const int runs = t->n_runs > 0 ? t->n_runs : 1;
@@ -292,7 +293,7 @@ static clt_status show(top *t, clt_str *picture)
     return follow_show(picture);
 }
 
-/* Two samples of each device, and what they show. */
+/* Takes two samples of each device, and prints what they show. */
 static clt_status show_once(top *t, const cmd_context *context, bool json)
 {
     CLT_SCOPED(clt_str) picture = {0};
@@ -321,8 +322,8 @@ clt_status cmd_top(cmd_context *context, int argc, char **argv)
         ARGS_JSON(json), ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "top", "", 0, 0, options,
-        "Shows what this host's devices do, as their drivers count, and the runs that train on it, again "
-        "each second; q or Ctrl-C ends it. Without a terminal and with --json it prints once.");
+        "Shows what this host's devices do, with their drivers' figures, and the runs that train on it, "
+        "again each second; q or Ctrl-C ends it. Without a terminal and with --json it prints once.");
     args_result r;
     CLT_SCOPED(top) t = {0};
     CLT_SCOPED(clt_str) picture = {0};

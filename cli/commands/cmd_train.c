@@ -129,7 +129,7 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
         .result = &result,
         .ended = status == CLT_OK && (a->max_steps == 0 || result.steps < a->max_steps),
         .epochs = clt_config_int(config, "train.steps") > 0 ? 0 : clt_config_float(config, "train.epochs")};
-    CLT_KEEP_ERROR(); /* the message of an interrupted run */
+    CLT_KEEP_ERROR(); /* keeps the message of an interrupted run */
     if ((status == CLT_OK || status == CLT_EINTERRUPTED) && cmd_prints(context) && !a->dry_run)
         print_next_commands(context, &next);
     return status;
@@ -151,20 +151,20 @@ static clt_status choose_saved_folder(const clt_saved_run *saved, const train_ar
     CLT_TRY(clt_checkpoint_peek(saved->folder, &newest));
     if (newest->step != saved->step)
         CLT_FAIL(CLT_EUSAGE,
-                 "cltrain train: '%s' is not the newest checkpoint of '%s', which is step_%lld; to go on "
+                 "cltrain train: '%s' is not the newest checkpoint of '%s', which is step_%lld; to resume "
                  "from step %lld give a new run folder with --out DIR",
                  saved->path, saved->folder, (long long)newest->step, (long long)saved->step);
     return CLT_OK;
 }
 
-/* Returns an error that names the process if the run in the folder is still going on. */
+/* Returns an error that names the process if the run in the folder has not ended. */
 static clt_status check_ended(const char *run)
 {
     CLT_FREED char *path = NULL;
     CLT_SCOPED(clt_lock) *lock = NULL;
     CLT_TRY(clt_path_join(run, "lock", &path));
     clt_status status = clt_file_exists(path) ? clt_lock_acquire(path, &lock) : CLT_OK;
-    return clt_fail_prefix(status, "the run in '%s' is still going on", run);
+    return clt_fail_prefix(status, "the run in '%s' is still training", run);
 }
 
 /* Returns an error if the run has no checkpoint, because it cannot be resumed. */
@@ -176,15 +176,15 @@ static clt_status check_saved_anything(const char *run)
         return CLT_OK;
     CLT_TRY(check_ended(run));
     CLT_FAIL(CLT_ECHECKPOINT,
-             "'%s' holds a run that ended before its first checkpoint, so there is nothing to go on "
-             "from; begin again with 'cltrain train %s/config.resolved.json --out %s --resume auto'",
+             "'%s' holds a run that ended before its first checkpoint, so there is nothing to resume from; "
+             "begin again with 'cltrain train %s/config.resolved.json --out %s --resume auto'",
              run, run, run);
 }
 
 static clt_status refuse_init(const char *what)
 {
     CLT_FAIL(CLT_EUSAGE,
-             "cltrain train: --resume RUN goes on with the run's own weights; %s not go together with it",
+             "cltrain train: --resume RUN resumes with the run's own weights; %s not go together with it",
              what);
 }
 
@@ -197,7 +197,7 @@ static clt_status train_saved(cmd_context *context, const train_args *a, const a
     if (!a->resume || strcmp(a->resume, "none") == 0)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain train: missing argument: usage: cltrain train CONFIG [section.key=value ...], or "
-                 "cltrain train --resume RUN to go on with a run; see 'cltrain train --help'");
+                 "cltrain train --resume RUN to resume a run; see 'cltrain train --help'");
     if (strcmp(a->resume, "auto") == 0)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain train: --resume auto looks into the run folder of a CONFIG, and none is given; "
@@ -214,9 +214,9 @@ static clt_status train_saved(cmd_context *context, const train_args *a, const a
         return refuse_init("model.init does");
     cmd_use_log_level(saved->config);
     CLT_TRY(choose_saved_folder(saved, a, &folder));
-    CLT_TRY(clt_saved_run_need_data(saved, false, "going on with"));
+    CLT_TRY(clt_saved_run_need_data(saved, false, "resuming"));
     if (clt_source_has_eval(saved->config))
-        CLT_TRY(clt_saved_run_need_data(saved, true, "going on with"));
+        CLT_TRY(clt_saved_run_need_data(saved, true, "resuming"));
     own.resume = a->out || !saved->folder[0] ? a->resume : saved->folder;
     own.config_is_saved = true;
     return train(context, &own, saved->config, folder);
@@ -243,26 +243,26 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
 {
     train_args a = {0};
     const args_option options[] = {TRAIN_OPTIONS(a), ARGS_END};
-    const args_usage usage = ARGS_USAGE(
-        "train", "CONFIG [section.key=value ...]", 0, 1, options,
-        "Trains the model of a config; without CONFIG, --resume RUN goes on with a run as it "
-        "is, and train.steps=MORE makes it longer. SIGTERM, SIGINT, SIGUSR2, SIGHUP, a notice of the cloud "
-        "(cloud.provider), cost.budget or a file STOP in the run folder: finishes the step, saves, exits "
-        "with 75.");
+    const args_usage usage =
+        ARGS_USAGE("train", "CONFIG [section.key=value ...]", 0, 1, options,
+                   "Trains the model of a config; without CONFIG, --resume RUN resumes a run as it is, and "
+                   "train.steps=MORE makes it longer. SIGTERM, SIGINT, SIGUSR2, SIGHUP, a notice of the "
+                   "cloud (cloud.provider), cost.budget or a file STOP in the run folder: finishes the step, "
+                   "saves, exits with 75.");
     args_result r;
     char folder[1024];
     CLT_SCOPED(clt_config) *config = NULL;
     ARGS_PARSE(&usage, argc, argv, &r);
     CLT_TRY(train_check_args(&a));
-    if (!context->comm) /* with several ranks, none may end alone */
+    if (!context->comm) /* with several ranks, no rank may end alone */
         cmd_signals_starting();
     if (r.n_operands == 0)
         return train_saved(context, &a, &r);
     if (clt_is_directory(r.operands[0]) && clt_checkpoint_exists(r.operands[0]))
         CLT_FAIL(
             CLT_EUSAGE,
-            "cltrain train: '%s' is a folder with a trained run; 'cltrain train --resume %s' goes on with "
-            "it, a new run needs a CONFIG file",
+            "cltrain train: '%s' is a folder with a trained run; 'cltrain train --resume %s' resumes it, "
+            "a new run needs a CONFIG file",
             r.operands[0], r.operands[0]);
     const clt_start start = train_start(&a);
     CLT_TRY(cmd_load_config(&r, &start, &config));
@@ -271,6 +271,6 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
         CLT_TRY(train_default_folder(r.operands[0], folder, sizeof folder));
     else if (!a.out && !a.dry_run)
         CLT_TRY(choose_folder(context, r.operands[0], folder, sizeof folder));
-    /* a dry run writes nothing, and only looks at a folder that is named */
+    /* a dry run writes nothing, and only checks a folder that is named */
     return train(context, &a, config, a.out ? a.out : a.dry_run && !automatic ? NULL : folder);
 }

@@ -162,7 +162,7 @@ static void on_message(void *context, const char *line)
 static clt_status summary(const tune_view *v, const tune_args *a, const ocl_tuning *records)
 {
     CLT_FREED char *folder = NULL;
-    /* problems that were not measured, or have no alternative */
+    /* number of problems that were not measured, or have no alternative */
     int left = v->problems - (int)records->count;
     if (v->measured > 0)
         terminal_say("%d problem%s measured, %.2fx the default's speed in geometric mean\n", v->measured,
@@ -171,7 +171,8 @@ static clt_status summary(const tune_view *v, const tune_args *a, const ocl_tuni
     if (records->count > 0 && !v->masked)
         terminal_say("%zu record%s kept in %s\n", records->count, CLT_PLURAL(records->count), folder);
     if (left > 0)
-        terminal_say("problems left as they are: %d; more time measures more (--seconds %g was given)\n",
+        terminal_say("%d problems keep their defaults, because they were not measured or have no "
+                     "alternative; more time than --seconds %g measures more\n",
                      left, a->seconds);
     return CLT_OK;
 }
@@ -237,7 +238,7 @@ static void list_file(void *context, const char *path, const ocl_tuning *t, int 
     terminal_say("  device %s, driver %s, %u compute unit%s: %zu record%s", t->key.device, t->key.driver,
                  t->key.compute_units, CLT_PLURAL(t->key.compute_units), t->count, CLT_PLURAL(t->count));
     if (outdated)
-        terminal_say(", and %d of other kernels, which are ignored", outdated);
+        terminal_say(", and %d measured with other kernels, which are ignored", outdated);
     terminal_say("\n");
     table columns;
     clt_str rows = {0};

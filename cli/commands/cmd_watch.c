@@ -383,7 +383,7 @@ clt_status cmd_watch(cmd_context *context, int argc, char **argv)
             r.operands[0], r.operands[0], r.operands[0]);
     watch w = {.operand = r.operands[0], .context = context, .unicode = shows_unicode()};
     context->keeps_work = false;
-    /* a bucket has what the run has uploaded, and does not tell what is new */
+    /* a bucket holds only what the run has uploaded, and cannot say what is new */
     clt_status status = once || clt_is_remote(w.operand) ? print_once(&w)
                         : terminal_rewrites()            ? follow_on_screen(&w)
                                                          : follow_in_lines(&w);

@@ -20,14 +20,15 @@
 
 typedef struct card_row {
     const clt_card *card;
-    double price; /* for an hour; NAN: not given */
+    double price; /* price per hour; NAN: not given */
     uint64_t usable;
-    /* 0: not even a plan is possible, because parameters or one tensor exceed the card by far */
+    /* bytes that the run needs; 0: not even a plan is possible, because parameters or one tensor exceed the
+     * card by far */
     uint64_t needed;
     int64_t micro_batch, largest, global_batch;
-    int64_t steps; /* 0: train.epochs of data that are not here */
+    int64_t steps; /* 0: unknown, as train.epochs counts passes over data that are not on this machine */
     bool fits;
-    double step_s, seconds, cost; /* NAN: it does not fit, or the price is not known */
+    double step_s, seconds, cost; /* NAN: the training does not fit, or the price is unknown */
 } card_row;
 
 typedef struct estimation {
@@ -92,7 +93,7 @@ static clt_status plan(const estimation *e, card_row *row)
     row->usable = device.usable_bytes;
     row->step_s = row->seconds = row->cost = NAN;
     clt_status status = clt_describe_planned(e->config, &device, e->options->caps, e->options->ranks, &d);
-    if (status == CLT_EDEVMEM) { /* the other cards may be large enough */
+    if (status == CLT_EDEVMEM) { /* other cards may be large enough */
         clt_error_clear();
         return CLT_OK;
     }
@@ -155,14 +156,14 @@ static void put_note(const estimation *e, int screen, clt_str *out)
     }
     if (unknown)
         snprintf(steps, sizeof steps,
-                 "; the data are not here, so the number of steps is not known: give train.steps");
+                 "; the data are not on this machine, so the number of steps is not known: give train.steps");
     else if (equal && e->row[0].steps > 0)
         snprintf(steps, sizeof steps, "; %lld step%s", (long long)e->row[0].steps,
                  CLT_PLURAL(e->row[0].steps));
     snprintf(note, sizeof note,
-             "planned, not measured: from data sheets, of whose limits a step is assumed to reach %g %% "
+             "planned, not measured: from data sheets; a step is assumed to reach %g %% of their limits "
              "(--reach)%s; start-up, evaluations, checkpoints%s are not counted",
-             e->options->reach, steps, e->options->ranks > 1 ? " and what ranks exchange" : "");
+             e->options->reach, steps, e->options->ranks > 1 ? " and communication between ranks" : "");
     text_wrap(note, 0, 0, screen, out);
 }
 

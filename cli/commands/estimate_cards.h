@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain estimate CONFIG --for CARDS: whether the training fits on cards that are not here, how long it
- * would take there and what it would cost. */
+ * cltrain estimate CONFIG --for CARDS: whether the training fits on cards that this machine does not have,
+ * how long it would take there and what it would cost. */
 #ifndef CLI_COMMANDS_ESTIMATE_CARDS_H
 #define CLI_COMMANDS_ESTIMATE_CARDS_H
 

@@ -33,7 +33,7 @@ void follow_size(int *columns, int *rows)
 static struct termios usual;
 static bool keys; /* the terminal delivers keys */
 
-/* Makes the terminal deliver keys at once and without echo. Ctrl-C and Ctrl-Z become keys as well: as
+/* Makes the terminal deliver keys immediately and without echo. Ctrl-C and Ctrl-Z become keys as well: as
  * signals they could end or stop the process while the terminal is in this mode. */
 static bool take_keys(void)
 {
@@ -66,7 +66,7 @@ bool follow_wait(const cmd_context *context, double seconds)
     ssize_t size = n > 0 ? read(STDIN_FILENO, typed, sizeof typed) : 0;
     if (size > 0 && means_end(typed, (size_t)size, &in))
         return true;
-    if (n > 0 && size <= 0) /* poll() returns at once for a closed input, so wait without it */
+    if (n > 0 && size <= 0) /* poll() returns immediately for a closed input, so wait without it */
         (void)poll(NULL, 0, (int)(seconds * 1000));
     return *context->stop != 0;
 }

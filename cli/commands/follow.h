@@ -7,14 +7,15 @@
 
 #include "cli/screen/cmd.h"
 
-/* The terminal's size; else what the environment says, or 80 by 24. */
+/* The terminal's size; without a terminal the size in the environment, or 80 by 24. */
 void follow_size(int *columns, int *rows);
-/* begin: switches to the alternate screen, and the terminal delivers keys at once. end: back again. */
+/* begin: switches to the alternate screen, where the terminal delivers keys immediately. end: switches
+ * back. */
 void follow_begin(void);
 void follow_end(void);
 /* Replaces the picture on the screen. */
 clt_status follow_show(const clt_str *picture);
-/* Waits for `seconds`, on the screen also for keys. True: the user wants to quit, or a signal has come. */
+/* Waits for `seconds` and, on the screen, for keys. True: the user wants to quit, or a signal has come. */
 bool follow_wait(const cmd_context *context, double seconds);
 
 #endif

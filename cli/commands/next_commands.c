@@ -9,7 +9,7 @@
 #include "engine/checkpoint/saved_run.h"
 #include "engine/config/choices.h"
 
-/* Prints a line such as "go on     build/cltrain train --resume runs/mine", with `rest` after the folder. */
+/* Prints a line such as "resume    build/cltrain train --resume runs/mine", with `rest` after the folder. */
 static void print_command(const cmd_context *context, const next_run *run, const char *what,
                           const char *command, const char *rest)
 {
@@ -84,7 +84,7 @@ void print_next_commands(const cmd_context *context, const next_run *run)
     else if (run->ended)
         snprintf(more, sizeof more, " train.steps=%lld", 2 * (long long)run->result->steps);
     printf("next:\n");
-    print_command(context, run, more[0] ? "longer" : "go on", "train --resume", more);
+    print_command(context, run, more[0] ? "longer" : "resume", "train --resume", more);
     print_uses(context, run);
     print_command(context, run, "look", "report", "");
     fflush(stdout);

@@ -7,11 +7,12 @@
 #include "cli/screen/cmd.h"
 #include "engine/train/loop/trainer.h"
 
-/* A run that is over or was interrupted. `device` and `caps` are the values of its options, or NULL. */
+/* A run that has ended or was interrupted. `device` and `caps` are the values of the options --device and
+ * --caps, or NULL. */
 typedef struct next_run {
     const char *folder, *device, *caps;
     const clt_run_result *result;
-    bool ended;    /* it made all its steps */
+    bool ended;    /* the run made all its steps */
     double epochs; /* train.epochs of the config */
 } next_run;
 

@@ -155,7 +155,7 @@ static void print_bytes(const char *bytes, size_t count)
 
 typedef struct sample {
     console *console;
-    const char *prompt; /* NULL when it is printed, which the first generated text causes */
+    const char *prompt; /* NULL when it is printed, which happens with the first generated text */
 } sample;
 
 static void print_piece(void *context, const char *bytes, size_t count)

@@ -75,7 +75,7 @@ clt_status cmd_new(cmd_context *context, int argc, char **argv)
         default_name(n.path, name, sizeof name);
         out = name;
     }
-    CLT_TRY(draft_place(out)); /* before a long look at the data */
+    CLT_TRY(draft_place(out)); /* checked before much data is read */
     CLT_TRY(draft_open(&n.draft));
     CLT_TRY(new_config_look(&n));
     CLT_TRY(new_config_override(&n, out));

@@ -47,7 +47,7 @@ clt_status data_refuse_folder(const char *folder, const char *command)
         CLT_FAIL(CLT_EDATA, "'%s' holds folders of images for training or evaluation; name one of them: %s",
                  folder, parts.text);
     CLT_FAIL(CLT_EDATA,
-             "'%s' is no folder that %s reads: of images (CLASS/NAME.jpg or .png), of volumes "
+             "'%s' is not a folder that %s reads: of images (CLASS/NAME.jpg or .png), of volumes "
              "(images/NAME.nii.gz and masks/NAME.nii.gz, or CLASS/NAME.nii.gz) or of token shards (.bin); of "
              "texts and tables name a config, which 'cltrain new %s' writes",
              folder, command, folder);
@@ -60,7 +60,7 @@ static void ignore_volume(void *context, const char *path, clt_status status)
     (void)status;
 }
 
-/* Whether a folder may hold volumes: what else it holds is said when it is opened. */
+/* Whether a folder may hold volumes. Opening it then says what else is in it. */
 static bool may_hold_volumes(const char *folder)
 {
     CLT_SCOPED(clt_arena) *arena = NULL;
@@ -83,7 +83,7 @@ static clt_status config_of_data(const char *type, const char *path, const char 
     clt_jw_kstring(&w, "type", type);
     clt_jw_kstring(&w, "path", path);
     if (known && clt_config_part_has(known->format, "data.split"))
-        clt_jw_kint(&w, "split", 0); /* nobody asked for a part to be kept for evaluation */
+        clt_jw_kint(&w, "split", 0); /* no option asks to keep a part for evaluation */
     clt_jw_end_object(&w);
     clt_str_append(&text, "}");
     CLT_TRY(clt_str_check(&text));
@@ -219,8 +219,8 @@ clt_status data_load_config(const char *path, const char *const *overrides, int 
 clt_status data_no_init(const char *path, const char *init)
 {
     if (init)
-        CLT_FAIL(CLT_EUSAGE, "--init %.200s: it fills what a CONFIG leaves open, and '%s' is none", init,
-                 path);
+        CLT_FAIL(CLT_EUSAGE, "--init %.200s: it fills what a CONFIG leaves open, and '%s' is not a CONFIG",
+                 init, path);
     return CLT_OK;
 }
 

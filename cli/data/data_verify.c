@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain data verify: reads all data that a config names, or files given one by one, prints a line for each,
- * and goes on after a bad one. The engine knows what a file must look like. */
+ * cltrain data verify: reads all data that a config names, or files given one by one, prints a line for
+ * each, and continues after a bad one. The engine knows what a file must look like. */
 #include "cli/data/data_verify.h"
 #include "cli/screen/terminal.h"
 
@@ -27,7 +27,7 @@ typedef struct verify_run {
     const char *tokenizer; /* for token shards given by name; "": none */
     const char *init;      /* weights that fill what a config leaves open; NULL: none */
     int good, bad;
-    int records;     /* good records of files in which others are bad; each counts then */
+    int records;     /* good records in files that also have bad ones: then each record counts */
     clt_error fault; /* an error that the data did not cause, such as missing memory: it ends the check */
 } verify_run;
 
@@ -99,8 +99,8 @@ static clt_status check_source(const clt_config *config, const clt_source *shape
 {
     CLT_SCOPED(clt_graph) *graph = NULL;
     int32_t prediction;
-    int64_t micro =
-        clt_config_int(config, "data.micro_batch"); /* below 0: auto; its size does not matter here */
+    /* below 0: auto; the size does not matter here */
+    int64_t micro = clt_config_int(config, "data.micro_batch");
     CLT_TRY(clt_job_graph(config, shapes, micro > 0 ? micro : 1, &graph, &prediction));
     for (size_t i = 0; i < graph->n_fields; i++) {
         const clt_field *field = &graph->fields[i];
@@ -112,8 +112,8 @@ static clt_status check_source(const clt_config *config, const clt_source *shape
     return source->type->check_sample ? CLT_OK : clt_source_scan(source);
 }
 
-/* Reports the result of check_source; of data whose samples are checked one by one, checks and
- * reports them. */
+/* Reports the result of check_source. If samples of this data are checked one by one, checks and reports
+ * them. */
 static clt_status report_source(verify_run *v, const char *what, clt_status status, const clt_source *source)
 {
     if (status == CLT_OK && source->type->check_sample)
@@ -122,7 +122,7 @@ static clt_status report_source(verify_run *v, const char *what, clt_status stat
     return CLT_OK;
 }
 
-/* Reports one file of data that consists of many. False: stop. */
+/* Reports one of many files of the data. False: stop. */
 static bool on_file(void *context, const char *path, clt_status status, const char *text)
 {
     verify_run *v = context;
@@ -144,7 +144,7 @@ static clt_status verify_config(verify_run *v, const char *path, const clt_confi
             report(v, path, checked, "");
         if (v->bad > bad)
             v->good += v->records;
-        if (v->bad > bad || stopped(v)) /* opening would only repeat the first of them */
+        if (v->bad > bad || stopped(v)) /* opening would only repeat the first error */
             return CLT_OK;
     }
     CLT_SCOPED(clt_source) *train = NULL;

@@ -20,7 +20,7 @@
 typedef struct demo_place {
     const char *folder, *pattern;
     int depth; /* levels of subfolders; 0: only the folder itself */
-    int share; /* at most this percentage of the limit is taken from the place */
+    int share; /* at most this percentage of the limit comes from the place */
 } demo_place;
 
 /* Prose comes first, since samples of it are easier to judge than samples of code. */

@@ -25,7 +25,7 @@ clt_status draft_open(draft *d);
 void draft_close(draft *d);
 CLT_SCOPED_VALUE(draft, draft_close)
 
-/* Each of these sets a key, or replaces its value. */
+/* Each of these functions sets a key, or replaces its value. */
 void draft_text(draft *d, const char *key, const char *value);
 void draft_int(draft *d, const char *key, int64_t value);
 void draft_number(draft *d, const char *key, double value);
@@ -46,8 +46,8 @@ const char *draft_value(const draft *d, const char *key);
  * but is never below 100. */
 void draft_gpt(draft *d, uint64_t tokens, bool has_eval);
 
-/* Appends the config. probe: only its section `data`, with a model that accepts any data, to find out what
- * the data holds; of text, sequences of model.context or else 16 tokens. */
+/* Appends the config. probe: appends only the section `data`, with a model that accepts any data, to find
+ * out what the data holds; sequences of text then have model.context tokens, or 16 without it. */
 clt_status draft_write(const draft *d, bool probe, clt_str *out);
 /* CLT_EUSAGE if there is a file or folder at the path: a config is never overwritten. */
 clt_status draft_place(const char *path);

@@ -190,8 +190,8 @@ typedef struct key_search {
     bool plain;      /* a file is neither JSON Lines nor a list of JSON */
 } key_search;
 
-/* Looks at the first record of a file: its text is in a member with a usual name, else in the longest string.
- * Empty and compressed files do not tell. */
+/* Looks at the first record of a file: its text is in a member with a usual name, else in the longest
+ * string. Empty and compressed files give no answer. */
 static clt_status look_for_key(void *context, const char *path, const clt_text_group *group)
 {
     static const char *const usual[] = {"text", "content", "body"};
@@ -226,8 +226,8 @@ static clt_status look_for_key(void *context, const char *path, const clt_text_g
     return CLT_OK;
 }
 
-/* *key: the member that holds the texts, by the first file of records; NULL: there is none, or files of
- * plain text are among them. */
+/* *key: the member that holds the texts, according to the first file of records; NULL: there is no such
+ * file, or some files are plain text. */
 static clt_status find_json_key(new_config *n, const char **key)
 {
     key_search search = {.n = n};
@@ -344,7 +344,7 @@ static clt_status look_at_folder(new_config *n)
     char train[4096];
     snprintf(train, sizeof train, "%s/train", n->path);
     if (clt_checkpoint_exists(n->path))
-        CLT_FAIL(CLT_EUSAGE, "cltrain new: '%s' is a trained run: cltrain train --resume %s goes on with it",
+        CLT_FAIL(CLT_EUSAGE, "cltrain new: '%s' is a trained run: cltrain train --resume %s resumes it",
                  n->path, n->path);
     if (has(n->path, "config.json") && has(n->path, "model.safetensors"))
         CLT_FAIL(CLT_EUSAGE,

@@ -59,14 +59,14 @@ clt_status new_config_text(new_config *n);
 clt_status new_config_tokens(new_config *n);
 /* CLT_EUSAGE, naming the data.type, for a record of JSON that is a conversation or has labels. */
 clt_status new_config_check_record(const char *path, const clt_json *record);
-/* Adds to `found` what reads texts better if most lines of a table have a cell of prose. */
+/* Adds to `found` which kind of data reads texts better, if most lines of a table have a cell of prose. */
 clt_status new_config_tell_prose(new_config *n);
 clt_status new_config_images(new_config *n);
 clt_status new_config_volumes(new_config *n);
 
 typedef struct new_length {
     int64_t samples, batch;
-    int64_t steps; /* the training gets about this many */
+    int64_t steps; /* approximate number of steps of the training */
     int64_t least_epochs, most_epochs;
     bool has_eval;
 } new_length;

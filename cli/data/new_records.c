@@ -11,7 +11,7 @@
 #include "engine/json/json.h"
 
 typedef struct record_form {
-    const char *members[3]; /* all must be there; "a|b": one of them */
+    const char *members[3]; /* all must be present; "a|b": one of the two */
     const char *what, *type, *page;
 } record_form;
 
@@ -63,7 +63,8 @@ clt_status new_config_check_record(const char *path, const clt_json *record)
     return CLT_OK;
 }
 
-/* Whether a line of a table has a cell of prose, one of at least six words. *line: behind it afterwards. */
+/* Whether a line of a table has a cell of prose, one of at least six words. Moves *line to the end of the
+ * line. */
 static bool line_has_prose(const char **line)
 {
     const char *c = *line;
@@ -90,10 +91,9 @@ clt_status new_config_tell_prose(new_config *n)
     for (; *line; lines++)
         with_prose += line_has_prose(&line);
     if (2 * with_prose > lines)
-        clt_str_append(
-            &n->found,
-            "most lines have a cell of prose, and here each different text is only a word of its "
-            "own: to learn from the texts fine-tune a bert with data.type=annotated (docs/data.md, "
-            "\"Texts with classes, labels of words, answers\")\n");
+        clt_str_append(&n->found,
+                       "most lines have a cell of prose, but in this config each different text is only one "
+                       "word: to learn from the texts fine-tune a bert with data.type=annotated "
+                       "(docs/data.md, \"Texts with classes, labels of words, answers\")\n");
     return CLT_OK;
 }

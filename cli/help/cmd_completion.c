@@ -8,7 +8,7 @@
 
 #include "cli/help/complete.h"
 
-/* Prints the script of the shell that the part's name, argv[0], tells. */
+/* Prints the script for the shell argv[0], which is the part's name. */
 static clt_status completion_script(cmd_context *context, int argc, char **argv)
 {
     static const char *const summaries[][2] = {

@@ -15,7 +15,7 @@ typedef struct line {
     cmd_context *context;
     const char *const *words;
     int index;        /* index of the word to complete */
-    const char *word; /* its beginning, as far as it has been typed */
+    const char *word; /* the part of that word that has been typed so far */
     clt_str *out;
     const char *part; /* the part of the command, such as "fetch"; NULL: none */
     bool has_parts;

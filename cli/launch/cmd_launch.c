@@ -25,15 +25,15 @@ typedef struct launch {
     cmd_context *context;
     train_args train;
     const args_result *given;
-    const char *spec; /* device.spec in force, or NULL */
+    const char *spec; /* value of device.spec, or NULL */
     int64_t devices;  /* 0: all */
     int64_t max_restarts;
     int64_t micro_batch; /* > 0: the number of ranks of the first start decides the global batch */
     char program[PATH_MAX], folder[1024], batch[64];
-    char *mpirun; /* NULL: not looked for yet */
+    char *mpirun; /* path of mpirun; NULL: not searched yet */
     launch_hosts hosts;
-    const char *network; /* NULL: Open MPI chooses */
-    int ranks, most;     /* ranks of the newest start: in all; on the host that has the most */
+    const char *network; /* network between hosts; NULL: Open MPI chooses */
+    int ranks, most;     /* number of ranks of the newest start: in all; on the host that has the most */
     bool cpu;            /* some ranks share CPU devices */
 } launch;
 
@@ -104,8 +104,8 @@ static clt_status forget_start(const launch *l)
     return CLT_OK;
 }
 
-/* Adds --out and --resume. A later start goes on from the newest checkpoint of the folder; if there is none
- * yet, it begins where the first start began. */
+/* Adds --out and --resume. A later start resumes the newest checkpoint of the folder; if there is none yet,
+ * it begins where the first start began. */
 static clt_status add_folders(const launch *l, launch_line *line, bool again)
 {
     const train_args *a = &l->train;
@@ -199,7 +199,7 @@ static int64_t newest_step(const launch *l)
     return checkpoint->step;
 }
 
-/* The last line of the run's metrics.jsonl, which lies in `tail`; "": there is no line. */
+/* The last line of the run's metrics.jsonl, stored in `tail`; "": there is none. */
 static const char *last_line(const launch *l, char *tail, size_t size)
 {
     CLT_FREED char *path = NULL;
@@ -221,8 +221,8 @@ static const char *last_line(const launch *l, char *tail, size_t size)
     return last ? last : tail;
 }
 
-/* Why the run is to end here: by a file STOP, because somebody wants it to end; by a notice, since the
- * machine will be gone soon; or because its budget is used up. NULL: another start may go on. */
+/* Why the run should not be started again: a file STOP, because somebody wants it to end; a notice, since
+ * the machine will be gone soon; or an exhausted budget. NULL: another start may continue it. */
 static const char *was_stopped_by(const launch *l)
 {
     static const char *const reasons[] = {CLT_REASON_STOP_FILE, CLT_REASON_NOTICE, CLT_REASON_BUDGET};
@@ -234,7 +234,8 @@ static const char *was_stopped_by(const launch *l)
     return NULL;
 }
 
-/* Open MPI 5 ends with code 0 when it has lost the connection to a host: such a success is not believed. */
+/* Open MPI 5 ends with code 0 when it has lost the connection to a host, so that code alone does not mean
+ * success. */
 static void doubt_success(const launch *l, launch_end *end)
 {
     char tail[512];
@@ -275,7 +276,7 @@ static void describe(const launch *l, const launch_end *end, char *text, size_t 
         snprintf(text, size, "the job ended with code %d", end->code);
 }
 
-/* Waits a moment, so that processes that the job has left can end, too. A signal ends the wait. */
+/* Waits a moment, so that processes that the job has left behind can end, too. A signal ends the wait. */
 static void rest(const launch *l)
 {
     for (int i = 0; i < 20 && !atomic_load(l->context->stop); i++)
@@ -297,7 +298,7 @@ static clt_status run(launch *l)
         describe(l, &end, why, sizeof why);
         if (atomic_load(l->context->stop))
             CLT_FAIL(CLT_EINTERRUPTED, "stopped; %s",
-                     newest_step(l) >= 0 ? "the run can go on from its newest checkpoint"
+                     newest_step(l) >= 0 ? "the run can be resumed from its newest checkpoint"
                                          : "there is no checkpoint yet");
         if (!may_help(l, &end) || l->train.dry_run)
             CLT_FAIL(status, "%s", why);
@@ -373,9 +374,8 @@ static clt_status open_config(launch *l)
         return read_config(l, config);
     }
     if (!l->train.resume || strcmp(l->train.resume, "none") == 0 || strcmp(l->train.resume, "auto") == 0)
-        CLT_FAIL(CLT_EUSAGE,
-                 "cltrain launch: missing argument: usage: cltrain launch CONFIG [section.key=value ...], "
-                 "or cltrain launch --resume RUN to go on with a run");
+        CLT_FAIL(CLT_EUSAGE, "cltrain launch: missing argument: usage: cltrain launch CONFIG "
+                             "[section.key=value ...], or cltrain launch --resume RUN to resume a run");
     const clt_saved_run_options options = {
         .overrides = r->overrides, .n_overrides = r->n_overrides, .training = true};
     CLT_TRY(clt_saved_run_open(l->train.resume, &options, &saved));
@@ -387,7 +387,7 @@ static clt_status find_program(launch *l)
     ssize_t length = readlink("/proc/self/exe", l->program, sizeof l->program - 1);
     if (length <= 0)
         CLT_FAIL(CLT_EUNSUPPORTED,
-                 "cltrain launch: /proc/self/exe does not tell the path of this program; mount /proc");
+                 "cltrain launch: /proc/self/exe does not give the path of this program; mount /proc");
     l->program[length] = '\0';
     return CLT_OK;
 }

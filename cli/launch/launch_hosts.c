@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the list of hosts, and counts the devices of all hosts at once with `cltrain probe --count`. */
+ * Reads the list of hosts, and counts the devices of all hosts in parallel with `cltrain probe --count`. */
 #include "cli/launch/launch_hosts.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 #define MOST_SLOTS 1024
 #define ANSWER_SECONDS 120.0 /* a driver may take long to list its devices for the first time */
-#define SLICE_SECONDS 0.1    /* between looks at the stop flag */
+#define SLICE_SECONDS 0.1    /* seconds between checks of the stop flag */
 
 /* --- the list --- */
 
@@ -147,9 +147,9 @@ static bool is_here(const char *name)
            (gethostname(own, sizeof own - 1) == 0 && strcmp(name, own) == 0);
 }
 
-/* Starts `cltrain probe --count` on another host. A child writes its answer to its file descriptor 3. On
- * the far host, 3 is made the output of the remote command; the agent carries it here, to the pipe that
- * is read. */
+/* Starts `cltrain probe --count` on another host. A child writes its answer to its file descriptor 3. On the
+ * far host, descriptor 3 becomes the output of the remote command, which the agent (such as ssh) carries to
+ * the pipe that is read here. */
 static clt_status ask_far(const char *name, const char *program, const char *spec, clt_child **out)
 {
     char agent[512];
@@ -225,11 +225,10 @@ static clt_status take_answer(launch_host *h, bool far, int there, int devices, 
                  "a login without a password",
                  h->name, h->why);
     if (there > 0 && !h->cpu && asked > there)
-        CLT_FAIL(
-            CLT_EDEVICE,
-            "%s%s has %d of the devices asked for, too few for %d ranks; ask for fewer ranks, or for other "
-            "devices with --device",
-            far ? "host " : "", far ? h->name : "this host", there, asked);
+        CLT_FAIL(CLT_EDEVICE,
+                 "%s%s has %d matching devices, too few for %d ranks; ask for fewer ranks, or for other "
+                 "devices with --device",
+                 far ? "host " : "", far ? h->name : "this host", there, asked);
     return CLT_OK;
 }
 
@@ -237,7 +236,7 @@ clt_status launch_hosts_ask(launch_hosts *hosts, const char *program, const char
                             const atomic_int *stop)
 {
     clt_child **child = NULL;
-    double until = clt_now() + ANSWER_SECONDS; /* for all hosts, which are asked at once */
+    double until = clt_now() + ANSWER_SECONDS; /* limit for all hosts, which are asked in parallel */
     clt_status status = CLT_OK;
     int there, ranks = 0;
     CLT_TRY(clt_alloc(&child, (size_t)hosts->count, sizeof *child, "a list of hosts"));
@@ -256,6 +255,7 @@ clt_status launch_hosts_ask(launch_hosts *hosts, const char *program, const char
     }
     free(child);
     if (status == CLT_OK && ranks == 0)
-        CLT_FAIL(CLT_EDEVICE, "no host tells its devices; %s: %s", hosts->host[0].name, hosts->host[0].why);
+        CLT_FAIL(CLT_EDEVICE, "no host answered with its devices; %s: %s", hosts->host[0].name,
+                 hosts->host[0].why);
     return status;
 }

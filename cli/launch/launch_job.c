@@ -113,8 +113,8 @@ static clt_status add_far(launch_line *line, const launch_where *where)
 }
 
 /* The environment of mpirun gets the library that keeps its own port on the loopback address, for which Open
- * MPI has no setting. Blanks and colons separate the words of LD_PRELOAD, so a path that has one is not
- * taken. */
+ * MPI has no setting. Blanks and colons separate the words of LD_PRELOAD, so a path that contains one is not
+ * used. */
 static clt_status add_loopback(launch_line *line)
 {
     char path[PATH_MAX];
@@ -166,7 +166,7 @@ clt_status launch_line_mpirun(launch_line *line, const char *mpirun, const launc
     const char *const words[] = {
         mpirun, "-np", line->ranks, "--host", where->hosts, "--oversubscribe", "--map-by",
         by_node ? "numa" : "slot", "--bind-to", by_node ? "numa" : "none",
-        /* when a rank has ended, end the others at once; by default it takes two seconds */
+        /* when a rank has ended, end the others immediately; by default that takes two seconds */
         "--mca", "odls_base_sigkill_timeout", "0", NULL};
     CLT_TRY(add_words(line, words));
     CLT_TRY(where->far ? add_far(line, where) : add_near(line));

@@ -19,8 +19,8 @@ typedef struct launch_line {
     int count, capacity;
     char ranks[16];
     clt_str exports;          /* names of environment variables, each followed by a zero byte */
-    clt_str preload;          /* "LD_PRELOAD=..." of mpirun, or nothing */
-    const char **environment; /* of mpirun, ends with NULL; NULL: this process's */
+    clt_str preload;          /* "LD_PRELOAD=..." for mpirun, or nothing */
+    const char **environment; /* environment of mpirun, ends with NULL; NULL: this process's environment */
 } launch_line;
 clt_status launch_line_add(launch_line *line, const char *word);
 void launch_line_free(launch_line *line);
@@ -28,7 +28,7 @@ CLT_SCOPED_VALUE(launch_line, launch_line_free)
 /* Where ranks run. */
 typedef struct launch_where {
     const char *hosts;   /* "a:4,b:4", as mpirun's --host */
-    const char *network; /* between hosts: an interface or 10.0.0.0/24; NULL: Open MPI chooses */
+    const char *network; /* network between hosts: an interface or 10.0.0.0/24; NULL: Open MPI chooses */
     int ranks, most;     /* number of ranks: in all; on the host that has the most */
     bool far;            /* the job may use other hosts than this one */
     bool cpu;            /* some ranks share CPU devices */

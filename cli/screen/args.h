@@ -70,7 +70,8 @@ typedef struct args_part {
 /* A command; ARGS_USAGE writes it as a row. */
 typedef struct args_usage {
     const char *command; /* "train" */
-    /* "CONFIG [section.key=value ...]" or "". Only if section.key=value stands here are there overrides. */
+    /* "CONFIG [section.key=value ...]" or "". The command takes overrides only if this contains
+     * section.key=value. */
     const char *operands;
     int min_operands, max_operands; /* overrides do not count */
     const args_option *options;     /* ends with a NULL name */
@@ -97,7 +98,7 @@ typedef struct args_result {
 
 /* argv[0] is the command's name. Returns CLT_EUSAGE, with a message, for anything that the table forbids. */
 clt_status args_parse(const args_usage *usage, int argc, char **argv, args_result *out);
-/* Parses the command line, and ends the function that it stands in after an error or --help. */
+/* Parses the command line; after an error or --help it returns from the calling function. */
 #define ARGS_PARSE(usage, argc, argv, out)                                                                   \
     do {                                                                                                     \
         CLT_TRY(args_parse(usage, argc, argv, out));                                                         \

@@ -142,7 +142,7 @@ void cmd_end_temporary(void)
 {
     pthread_mutex_lock(&temporary.lock);
     if (temporary.path && clt_remove_tree(temporary.path) != CLT_OK)
-        clt_error_clear(); /* the process ends */
+        clt_error_clear(); /* the process is about to end */
     pthread_mutex_unlock(&temporary.lock);
 }
 

@@ -21,13 +21,13 @@ typedef struct cmd_context {
     const comm_info *ranks; /* NULL: one rank */
     const atomic_int *stop; /* set by SIGTERM, SIGINT, SIGUSR2, SIGHUP */
     const char *program;    /* argv[0] */
-    bool keeps_work;        /* files hold what the command has done, so output that is lost fails nothing */
+    bool keeps_work;        /* the command's work is in files, so it does not fail if its output is lost */
 } cmd_context;
 
 typedef clt_status (*cmd_function)(cmd_context *context, int argc, char **argv);
 
 enum {
-    /* the stop flag ends the command in an orderly way; signals end other commands at once */
+    /* the stop flag ends the command in an orderly way; signals end other commands immediately */
     CMD_STOPS = 1 << 0,
     CMD_RANKS = 1 << 1, /* can run with several ranks */
     CMD_HIDDEN = 1 << 2 /* for cltrain's own child processes */
@@ -48,15 +48,17 @@ const cmd_entry *cmd_find(const char *name);
 
 /* SIGTERM, SIGINT, SIGUSR2 and SIGHUP (signals.c). Install before any other thread is created. */
 typedef enum cmd_signals_kind {
-    CMD_SIGNALS_END,  /* a signal ends the process at once, with a line and exit code 128 plus its number */
-    CMD_SIGNALS_STOP, /* the first signal sets the flag; a second SIGINT ends the process at once with 130 */
+    /* a signal ends the process immediately, with a line and exit code 128 plus its number */
+    CMD_SIGNALS_END,
+    /* the first signal sets the flag; a second SIGINT ends the process immediately with 130 */
+    CMD_SIGNALS_STOP,
     CMD_SIGNALS_CHILD /* for a child process of cltrain, which blocks the signals (clt_child_begin) */
 } cmd_signals_kind;
 void cmd_signals_install(cmd_signals_kind kind);
 const atomic_int *cmd_stop_flag(void);
-/* Between `starting` and `ready` there is no work to lose, so a signal ends the process at once, with the
- * exit code of an interruption. After `ready` a signal sets the flag. `ready` does not return if a signal
- * has come since `starting`. */
+/* Between `starting` and `ready` there is no work to lose, so a signal ends the process immediately, with
+ * the exit code of an interruption. After `ready` a signal sets the flag. `ready` does not return if a
+ * signal has come since `starting`. */
 void cmd_signals_starting(void);
 void cmd_signals_ready(void);
 /* Another thread calls `tell` (may be NULL) when the first signal has set the flag. */
@@ -103,8 +105,8 @@ clt_status cmd_best_of(bool best, const char **run, char buffer[1024]);
 /* Loads the config that is the first operand. `start`: what the command line says of the weights to start
  * from (engine/pretrained/start.h). */
 clt_status cmd_load_config(const struct args_result *r, const clt_start *start, clt_config **out);
-/* Writes text to a file, or to the standard output for "-". The second function takes a string that may have
- * failed, the third adds a newline to it. */
+/* cmd_write_text writes text to a file, or to the standard output for "-". cmd_write_str does so with a
+ * string whose building may have failed; cmd_write_line adds a newline to it. */
 clt_status cmd_write_text(const char *path, const char *text);
 clt_status cmd_write_str(const char *path, const clt_str *text);
 clt_status cmd_write_line(const char *path, clt_str *text);

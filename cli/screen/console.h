@@ -15,7 +15,7 @@
 
 /* Work in progress (clt_observer.progress). */
 typedef struct console_stage {
-    bool active, told; /* told: a plain line has shown it */
+    bool active, told; /* told: a plain line has shown this work */
     char what[160];
     size_t name; /* length of the name at the beginning of `what` */
     int64_t done, total;
@@ -24,7 +24,7 @@ typedef struct console_stage {
 
 typedef struct console {
     const cmd_context *context;
-    bool tty;       /* a terminal whose last line can be rewritten */
+    bool tty;       /* the output is a terminal whose last line can be rewritten */
     bool open;      /* there is a live line, with the cursor at its end */
     int64_t missed; /* number of lines that the terminal did not accept */
     double drawn_at;
@@ -48,7 +48,7 @@ clt_observer console_observer(console *c);
  * returned observer shows work in progress in the live line of a terminal, and nothing elsewhere. Close the
  * console before the result is printed. */
 clt_observer console_begin_result(console *c, const cmd_context *context);
-/* Prints at once that signal `number` asked the run to stop during step `step` (0: the run is still
+/* Prints immediately that signal `number` asked the run to stop during step `step` (0: the run is still
  * starting); prints nothing if nobody reads the output. Any thread may call it; it waits at most 0.2 s for
  * the lock. */
 void console_stopping(console *c, int number, int64_t step);

@@ -34,9 +34,8 @@ clt_status predict_format_choose(const char *format, const char *path, predict_f
                  format);
     if (path)
         CLT_FAIL(CLT_EUSAGE,
-                 "cltrain predict: the name '%s' tells no format; end it with .csv, .jsonl, .npy or .json, "
-                 "or give "
-                 "--format",
+                 "cltrain predict: the name '%s' has no known ending; end it with .csv, .jsonl, .npy or "
+                 ".json, or give --format",
                  path);
     return CLT_OK;
 }
@@ -282,7 +281,8 @@ static clt_status write_row(predict_out *o, const char *input, int64_t row, cons
 clt_status predict_out_write(predict_out *o, const char *input, const float *scores, int64_t samples)
 {
     CLT_SCOPED(clt_str) line = {0};
-    /* the header comes with the first sample, so that an input that is refused at once gives no output */
+    /* the header comes with the first sample, so that an input that is refused from the start gives no
+     * output */
     if (o->format == PREDICT_CSV && o->samples == 0 && samples > 0)
         CLT_TRY(csv_header(o));
     for (int64_t s = 0; s < samples; s++, o->samples++)

@@ -10,7 +10,7 @@
 #include "engine/base/mem.h"
 #include "engine/train/eval/predict.h"
 
-/* The message where PREDICT_JSON is asked for something else. */
+/* The message of an error when PREDICT_JSON is chosen for anything but answers. */
 #define PREDICT_JSON_SPANS                                                                                   \
     "cltrain predict: the format json, {id: answer}, is for answers to questions; choose csv or jsonl"
 
@@ -19,16 +19,16 @@ typedef enum predict_format { PREDICT_CSV, PREDICT_JSONL, PREDICT_NPY, PREDICT_J
 typedef struct predict_out {
     const clt_predictor *of;
     predict_format format;
-    int64_t top; /* only this many of the most likely classes; 0: all, in their order */
+    int64_t top; /* writes only this number of the most likely classes; 0: all classes, in their order */
     bool files;  /* several inputs, or a folder: each line names its file */
-    bool lines;  /* each line says on which line of its table the sample stands, which is `line` */
+    bool lines;  /* each output line says on which line of its table the sample is, which is `line` */
     int64_t line;
     const char *path; /* NULL: the standard output */
     char *partial;    /* temporary path until the file is complete; NULL: written in place */
     FILE *file;
     int64_t samples;
     int64_t left_out;   /* samples that could not be read, whose rows have no prediction */
-    int commas;         /* csv: in each line */
+    int commas;         /* csv: commas in each line */
     int64_t not_finite; /* number of predictions with a NaN or infinity */
     int64_t *order;     /* scratch: the `top` most likely classes of a row */
 } predict_out;

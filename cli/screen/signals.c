@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Signals: SIGTERM, SIGINT, SIGUSR2 and SIGHUP ask a training run to finish its step and save; a second
- * SIGINT ends the process at once. While a run starts, the first signal ends it at once, because nothing can
- * be lost and a kernel that is being built cannot be waited for. One thread receives the signals and all
- * others block them: compilers in drivers (LLVM) temporarily install handlers of their own, which would end
- * the process if a second signal arrived at the wrong moment. */
+ * SIGINT ends the process immediately. While a run starts, the first signal ends it immediately, because
+ * nothing can be lost and a kernel that is being built cannot be waited for. One thread receives the signals
+ * and all others block them: compilers in drivers (LLVM) temporarily install handlers of their own, which
+ * would end the process if a second signal arrived at the wrong moment. */
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -93,7 +93,8 @@ static void tell_end(int number)
         }
 }
 
-/* May run in a signal handler. True: it is the first signal, and the run goes on to the end of the step. */
+/* May run in a signal handler. True: it is the first signal, and the run continues to the end of the
+ * step. */
 static bool on_signal(int number)
 {
     bool again = number == SIGINT && atomic_fetch_add(&interrupts, 1) > 0,

@@ -14,10 +14,11 @@
 
 typedef struct table_column {
     const char *title; /* NULL in all columns: the table has no line of titles */
-    /* usual width of its cells; longer ones wrap, or without a limit push the rest to the right */
+    /* usual width of its cells; longer cells wrap, or push the rest of the line to the right if the screen
+     * has no limit */
     int width;
     int least;  /* least width when the column is narrowed; 0: it is never narrowed */
-    int rank;   /* 0: always shown; else the columns of the greatest rank are left out first */
+    int rank;   /* 0: always shown; else columns with the greatest rank are left out first */
     bool right; /* aligned to the right */
 } table_column;
 

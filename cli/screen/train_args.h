@@ -19,8 +19,8 @@ typedef struct train_args {
 #define TRAIN_OPTIONS(a)                                                                                     \
     ARGS_TEXT("--out", "DIR", (a).out, "run folder (default: runs/<config>, numbered when taken)"),          \
         ARGS_TEXT("--resume", "auto|RUN|none", (a).resume,                                                   \
-                  "auto: go on from the run folder's newest checkpoint, if it has "                          \
-                  "one; RUN: from that run folder or one step_N of it (none)"),                              \
+                  "auto: resume from the run folder's newest checkpoint, if it has one; RUN: from that run " \
+                  "folder or one step_N of it (none)"),                                                      \
         ARGS_TEXT(                                                                                           \
             "--init", "PATH", (a).init,                                                                      \
             "initial weights: a folder that save_pretrained of transformers wrote, a run, a safetensors "    \
@@ -36,7 +36,7 @@ typedef struct train_args {
         ARGS_DEVICE((a).device), ARGS_CAPS((a).caps),                                                        \
         ARGS_INT("--max-steps", "N", (a).max_steps, 1, 1e12, "end early; the schedule stays as it is"),      \
         ARGS_FLAG("--dry-run", (a).dry_run,                                                                  \
-                  "check config, plan and the run to go on from, and open the data; train nothing"),         \
+                  "check config, plan and the run to resume, and open the data; train nothing"),             \
         ARGS_FLAG("--profile", (a).profile,                                                                  \
                   "time every command on the device: profile.txt, profile.json "                             \
                   "and trace.json (a few steps) in the run folder"),                                         \

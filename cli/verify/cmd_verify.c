@@ -22,8 +22,8 @@ typedef struct verify_args {
     verify_selection select;
     const char *device, *after, *json, *junit, *baseline, *run, *reduce;
     bool verbose, trajectory;
-    bool modes_of_baseline; /* the command line names no modes */
-    char modes[64];         /* select.mode with --trajectory */
+    bool modes_of_baseline; /* the command line names no modes, so the baseline's are used */
+    char modes[64];         /* names of the modes, for the report's selection */
     int64_t seed, limit, jobs, steps;
     double tolerance, seconds;
 } verify_args;
@@ -34,7 +34,7 @@ typedef struct verify_run {
     verify_report *report;
     char device[16]; /* spec of the device being checked */
     uint64_t seed, done, total;
-    bool list, trains; /* trains: the results are the ones of trainings, which are few and all told */
+    bool list, trains; /* trains: the results come from trainings, which are few, so each is printed */
     console *console;
 } verify_run;
 
@@ -77,7 +77,7 @@ static clt_status parse_shard(const char *text, int *shard, int *shards)
     CLT_FAIL(CLT_EUSAGE, "cltrain verify: --shard %s: expected I/N with 0 <= I < N, such as 0/4", text);
 }
 
-/* Shows on the console which op is being checked. name: the check that has ended; NULL: all have. */
+/* Shows on the console which op is being checked. name: the check that has ended; NULL: all have ended. */
 static void tell_progress(verify_run *run, const char *name)
 {
     char what[64];
@@ -167,7 +167,8 @@ static clt_status measure_again(const verify_args *a, const clt_verify_options *
     return CLT_OK;
 }
 
-/* The other processes of a run, and those for what seems to be slower than in the baseline. */
+/* Measures speed in further processes, and again in more of them for checks that seem to be slower than in
+ * the baseline. */
 static clt_status measure_device(const verify_args *a, const clt_verify_options *options, verify_run *run)
 {
     if (!(options->modes & CLT_VERIFY_PERF))
@@ -209,17 +210,17 @@ static clt_status run_checks(const verify_args *a, clt_verify_options *options, 
     return worse_of(&first, measure_device(a, options, run));
 }
 
-/* The trainings, after n_checks checks of this device. */
+/* Runs the trainings, after n_checks checks of this device. */
 static clt_status run_trainings(const verify_args *a, const clt_verify_options *options, verify_run *run,
                                 uint64_t n_checks)
 {
     clt_verify_options trainings = *options, all = *options;
-    uint64_t first = 0; /* the number of checks in all shards, which their indices count */
+    uint64_t first = 0; /* number of checks in all shards, since indices count all of them */
     all.shards = 0;
     all.modes &= ~(unsigned)VERIFY_TRAJECTORY;
     if (n_checks > 0) {
         CLT_TRY(clt_verify_count(&all, &first));
-        trainings.opened = NULL; /* the device has been told */
+        trainings.opened = NULL; /* the checks have reported the device */
     }
     run->done = n_checks;
     run->total = n_checks + verify_trajectory_count(options);
@@ -282,8 +283,8 @@ static clt_status run_all(const verify_args *a, clt_verify_options *options, ver
     return worst == CLT_OK ? CLT_OK : clt_error_put(&error);
 }
 
-/* Takes the seed and what the baseline selected, as far as the command line does not select itself. *whole:
- * it selects nothing else, so every check of the baseline is run. */
+/* Takes the baseline's seed, and its selection where the command line gives none. *whole: the command line
+ * selects nothing, so every check of the baseline is run. */
 static clt_status select_as(const verify_baseline *baseline, verify_args *a, bool *whole)
 {
     const verify_selection *b = verify_baseline_selection(baseline);
@@ -342,7 +343,7 @@ static clt_status set_options(const verify_args *a, clt_verify_options *options)
     CLT_TRY(parse_shard(s->shard, &options->shard, &options->shards));
     CLT_TRY(cmd_caps(s->caps, &options->caps_mask));
     unsigned rounds = options->modes & ~(unsigned)VERIFY_TRAJECTORY;
-    if (a->seconds > 0 && a->modes_of_baseline && rounds != 0) /* rounds repeat the checks alone */
+    if (a->seconds > 0 && a->modes_of_baseline && rounds != 0) /* rounds repeat only checks, not trainings */
         options->modes = rounds;
     if ((options->modes & VERIFY_TRAJECTORY) && (a->after || a->seconds > 0))
         CLT_FAIL(CLT_EUSAGE, "cltrain verify: --trajectory trains models; --after and --seconds are for "
@@ -404,7 +405,8 @@ static clt_status verify(const cmd_context *context, verify_args *a)
     unsigned asked = 0;
     CLT_TRY(parse_modes(s->mode, &asked));
     if (asked != options.modes || (a->seconds > 0 && report.count < run.total * report.n_devices))
-        whole = false; /* no trainings were made, or the time was up: no check is missing */
+        /* no trainings were made, or time ran out: checks that were not run do not count as missing */
+        whole = false;
     status = report_run(&report, a, baseline, whole, &end);
     if (a->reduce && !run.list && (end.status == CLT_OK || end.status == CLT_ECHECK))
         status = reduce(&report, a, &options, status);
@@ -464,9 +466,8 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--junit", "FILE", a.junit, "write all results as JUnit XML"),
         ARGS_TEXT(
             "--baseline", "FILE", a.baseline,
-            "compare with the --json FILE of an earlier run, on this device or another: the same checks "
-            "with the same seed; fails for what became worse or slower, and tells which results have other "
-            "bits"),
+            "compare with the --json FILE of an earlier run, on this device or another: the same checks with "
+            "the same seed; fails if a check became worse or slower, and lists results whose bits differ"),
         ARGS_TEXT("--reduce", "DIR", a.reduce,
                   "make the first failing check of each op smaller while it fails, and write a folder with a "
                   "stand-alone C program that shows the wrong number, for the driver's vendor"),

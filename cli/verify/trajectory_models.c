@@ -145,7 +145,7 @@ clt_status trajectory_config(int number, const char *folder, clt_config **out)
     const char *overrides[3] = {mode};
     int n = 1;
     if (strcmp(types[number % TRAJECTORY_TYPES], "f16") == 0)
-        overrides[n++] = "precision.loss_scale=1024"; /* no gradient overflows with it */
+        overrides[n++] = "precision.loss_scale=1024"; /* with this scale no gradient overflows */
     if (model->path)
         overrides[n++] = path.text;
     return clt_config_parse(text.text, name, overrides, n, out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the JSON of an earlier run of the checker, and compares a run with it: what became worse, what fails
- * as before, what is mended, which results have other bits, and what has become slower. */
+ * Reads the JSON of an earlier run of the checker, and compares a run with it: which checks became worse,
+ * which fail as before, which pass again, which results have other bits, and what has become slower. */
 #include "cli/verify/verify_baseline.h"
 
 #include <inttypes.h>
@@ -20,10 +20,10 @@
 enum { SHOWN_NAMES = 10 };
 
 typedef struct entry {
-    const char *device, *name, *reason; /* of the document */
+    const char *device, *name, *reason; /* texts of the document */
     clt_verify_state state;
     uint64_t bits;
-    verify_speed *speeds; /* n_speeds, its own */
+    verify_speed *speeds; /* n_speeds, owned by the entry */
     int n_speeds;
     bool seen; /* the run has this check */
 } entry;
@@ -121,7 +121,7 @@ static clt_status read_head(verify_baseline *b, const clt_json *root)
     if (!selection || !int_of(root, "seed", &seed) || seed < 1 ||
         !text_of(selection, "pattern", &s->pattern) || !text_of(selection, "mode", &s->mode) ||
         !text_of(selection, "caps", &s->caps) || !text_of(selection, "shard", &s->shard) || !quick || !small)
-        return refuse(b, "does not tell its seed and what it selected");
+        return refuse(b, "does not record its seed and its selection of checks");
     s->seed = (uint64_t)seed;
     s->quick = clt_json_bool(quick);
     s->small = clt_json_bool(small);
@@ -129,7 +129,7 @@ static clt_status read_head(verify_baseline *b, const clt_json *root)
         devices && clt_json_typeof(devices) == CLT_JSON_ARRAY ? clt_json_first(devices) : NULL;
     if (!first || !text_of(root, "cltrain_version", &b->version) ||
         !text_of(first, "device_name", &b->device) || !text_of(first, "driver", &b->driver))
-        return refuse(b, "does not tell its device");
+        return refuse(b, "does not record its device");
     b->n_devices = (int)clt_json_count(devices);
     return CLT_OK;
 }
@@ -144,7 +144,8 @@ static clt_status read_file(verify_baseline *b)
     if (clt_json_typeof(root) != CLT_JSON_OBJECT)
         return refuse(b, "is not a result of the checker");
     CLT_TRY(read_head(b, root));
-    if (!clt_json_sealed(text, size, VERIFY_SEAL)) /* told last: a newer form is to be named as such */
+    /* checked last, so that the error for a newer format names the format */
+    if (!clt_json_sealed(text, size, VERIFY_SEAL))
         return refuse(b, "does not match its own hash, so it was damaged or edited");
     return read_results(b, clt_json_get(root, "results"));
 }
@@ -183,8 +184,9 @@ const verify_selection *verify_baseline_selection(const verify_baseline *baselin
 
 typedef struct tally {
     int same_bits, other_bits, worse, known, mended, added;
-    int timed, slower, faster, unsure; /* checks of mode perf; times in them that vary too much */
-    char names[SHOWN_NAMES][128];      /* of the first checks with other bits */
+    /* counts of checks of mode perf; unsure: their times that vary too much */
+    int timed, slower, faster, unsure;
+    char names[SHOWN_NAMES][128]; /* names of the first checks with other bits */
 } tally;
 
 static entry *find(const verify_baseline *b, const char *device, const char *name)
@@ -267,7 +269,7 @@ static void compare_item(tally *n, verify_report *report, verify_item *now, entr
         n->added++;
     } else if (now->state == CLT_VERIFY_PASS && verify_is_failure(then->state)) {
         n->mended++;
-        say_change(INK_GOOD, "mended", now->name, then->reason ? then->reason : "it failed in the baseline");
+        say_change(INK_GOOD, "fixed", now->name, then->reason ? then->reason : "it failed in the baseline");
     } else if (now->state == CLT_VERIFY_PASS && then->state == CLT_VERIFY_PASS) {
         compare_bits(n, now, then);
         if (same_device && now->n_speeds > 0 && then->n_speeds > 0)
@@ -275,7 +277,7 @@ static void compare_item(tally *n, verify_report *report, verify_item *now, entr
     }
 }
 
-/* True if the run checked the device of this entry, or the baseline has but one. */
+/* True if the run checked the device of this entry, or the baseline has only one device. */
 static bool is_run(const verify_baseline *b, const verify_report *report, const entry *e)
 {
     bool run = b->n_devices == 1;
@@ -311,19 +313,20 @@ static void say_tally(const verify_baseline *b, const verify_report *report, con
         (strcmp(now->name, b->device) != 0 || strcmp(now->driver, b->driver ? b->driver : "")))
         clt_str_printf(&line, "; now %s, driver %s", now->name, now->driver);
     clt_str_append(&line, "\n");
-    clt_str_printf(&line,
-                   "%d worse, %d fail as before, %d mended, %d new; bits of results: %d the same, %d others",
-                   n->worse, n->known, n->mended, n->added, n->same_bits, n->other_bits);
+    clt_str_printf(
+        &line,
+        "%d worse, %d fail as before, %d fixed, %d new; results: %d with equal bits, %d with other bits",
+        n->worse, n->known, n->mended, n->added, n->same_bits, n->other_bits);
     for (int i = 0; i < n->other_bits && i < SHOWN_NAMES; i++)
         clt_str_printf(&line, "%s%s", i ? ", " : ":\n  ", n->names[i]);
     if (n->other_bits > SHOWN_NAMES)
         clt_str_printf(&line, " and %d more", n->other_bits - SHOWN_NAMES);
     clt_str_append(&line, "\n");
     if (n->timed > 0)
-        clt_str_printf(&line,
-                       "times: %d slower, %d faster, %d neither; %d in them vary too much for 10 %% to be "
-                       "noticed\n",
-                       n->slower, n->faster, n->timed - n->slower - n->faster, n->unsure);
+        clt_str_printf(
+            &line,
+            "times: %d slower, %d faster, %d neither; %d vary too much for a change of 10 %% to be noticed\n",
+            n->slower, n->faster, n->timed - n->slower - n->faster, n->unsure);
     terminal_say("%s", line.text ? line.text : "\n");
 }
 

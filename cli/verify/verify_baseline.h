@@ -14,7 +14,7 @@ typedef struct verify_baseline verify_baseline;
 clt_status verify_baseline_open(const char *path, verify_baseline **out);
 void verify_baseline_close(verify_baseline *baseline); /* NULL is fine */
 CLT_SCOPED_POINTER(verify_baseline, verify_baseline_close)
-/* What the baseline selected. */
+/* The selection of checks that the baseline was made with. */
 const verify_selection *verify_baseline_selection(const verify_baseline *baseline);
 /* Appends the names of the checks that seem to be slower than in the baseline, separated by commas. Times are
  * compared only if the run and the baseline have one device each, of the same name. */

@@ -28,7 +28,7 @@ clt_status verify_reduce_possible(const char *folder)
     return CLT_OK;
 }
 
-/* Length of the subject in the name of a check: what stands before the first dot. */
+/* Length of the subject in the name of a check: the part before the first dot. */
 static size_t subject(const char *name)
 {
     return strcspn(name, ".");
@@ -103,7 +103,7 @@ clt_status verify_reduce(const verify_report *report, const clt_verify_options *
             break;
         }
         if (verify_is_training(item->name)) {
-            terminal_say("not reduced: %s: a training, of which no single kernel is known to be wrong\n",
+            terminal_say("not reduced: %s is a training, and it is not known which of its kernels is wrong\n",
                          item->name);
             continue;
         }

@@ -25,16 +25,16 @@ enum { STEPS = 20, NEAR_STEPS = 200 };
 typedef struct replay {
     const verify_replay_args *args;
     clt_saved_run *saved; /* the checkpoint whose config is used */
-    char from[1024];      /* the operand's checkpoint, where a replay of later steps begins */
+    char from[1024];      /* the checkpoint given as an operand, from which a replay of later steps starts */
     clt_run_record *recorded, *again;
-    char *folder;        /* of the replay; NULL: there is none yet */
+    char *folder;        /* folder of the replay; NULL: there is none yet */
     int64_t first, last; /* steps (first, last] */
     int64_t compared, same;
     step_differences differences;
     /* weights: */
     bool weighed;
     int tensors, same_tensors;
-    char name[256]; /* of the tensor with the largest relative difference */
+    char name[256]; /* name of the tensor with the largest relative difference */
     clt_tensor_difference weights;
 } replay;
 
@@ -70,8 +70,8 @@ static clt_status check_beginning(const replay *r)
     return CLT_OK;
 }
 
-/* The session, from a start or resume to the next, that recorded the first step of the replay; NULL: none. A
- * resume may have changed the config, so a replay ends with its session. */
+/* The session (from a start or resume to the next one) that recorded the first step of the replay; NULL:
+ * there is none. A resume may have changed the config, so a replay ends with its session. */
 static const clt_run_session *find_session(const replay *r)
 {
     for (size_t i = r->recorded->session_count; i-- > 0;) {
@@ -115,8 +115,8 @@ static clt_status choose_steps(replay *r)
     if (!next && !is_newest)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain verify: '%s' was resumed after step %" PRId64
-                 ", and no checkpoint tells with which "
-                 "config it was trained before; name a later checkpoint, step_N, to replay from there",
+                 ", and no checkpoint records the config with which it was trained before; name a later "
+                 "checkpoint, step_N, to replay from there",
                  r->args->run, s->last_step);
     if (!next)
         return CLT_OK;
@@ -134,7 +134,7 @@ static clt_status open_run(replay *r)
     if (!r->saved->folder[0])
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain verify: '%s' is not in a run folder, which has the record to compare with", run);
-    CLT_TRY(clt_checkpoint_list(run, &steps)); /* none: the operand is a checkpoint itself */
+    CLT_TRY(clt_checkpoint_list(run, &steps)); /* none if the operand is a checkpoint itself */
     r->first = steps.count > 0 ? 0 : r->saved->step;
     snprintf(r->from, sizeof r->from, "%s", r->saved->path);
     CLT_TRY(clt_run_record_load(r->saved->folder, &r->recorded));
@@ -218,7 +218,7 @@ static clt_status compare_weights(replay *r)
     return CLT_OK;
 }
 
-/* --- telling --- */
+/* --- report --- */
 
 static void say_number(const replay *r, const char *what, int number, int later)
 {

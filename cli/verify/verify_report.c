@@ -74,7 +74,7 @@ static void add_speeds(verify_report *report, verify_item *item, const clt_verif
 static verify_item *earlier(verify_report *report, const clt_verify_result *result)
 {
     size_t known = report->places_capacity;
-    if (result->round == 0) /* it was not run */
+    if (result->round == 0) /* a check that was not run */
         return NULL;
     if (clt_grow(&report->places, &report->places_capacity, (size_t)result->index + 1, sizeof *report->places,
                  "places of results") != CLT_OK) {

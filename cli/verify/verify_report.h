@@ -17,8 +17,8 @@ typedef struct verify_item {
     double (*curve)[2]; /* curve_steps: loss and gradient norm of each step of a training; NULL: none */
     int curve_steps;
     uint64_t runs, failures; /* in all rounds */
-    uint64_t round;          /* of the first failure; 0: none */
-    bool known;              /* it failed, as it does in the baseline */
+    uint64_t round;          /* round of the first failure; 0: none */
+    bool known;              /* it fails both here and in the baseline */
 } verify_item;
 
 /* A device that was checked. */
@@ -39,21 +39,21 @@ typedef struct verify_report {
     size_t count, capacity;
     verify_device *devices;
     size_t n_devices, devices_capacity;
-    uint64_t rounds; /* that were begun */
-    size_t *places;  /* place among `items` of each check of the last device, plus 1 */
+    uint64_t rounds; /* number of rounds that were begun */
+    size_t *places;  /* for each check of the last device, 1 plus its place among `items`; 0: it has none */
     size_t places_capacity;
     bool failed; /* out of memory */
 } verify_report;
 
 /* Call it before adding the results of another device. */
 void verify_report_device(verify_report *report, const char *spec);
-/* Tells about the device that was added last. */
+/* Sets the description of the device that was added last. */
 void verify_report_opened(verify_report *report, const ocl_device_desc *device);
 /* Adds a result. Results of later rounds are added to the check's result of the first one, which becomes the
  * first failure, if there is one. True if this is the check's first result or first failure. */
 bool verify_report_add(verify_report *report, const char *device, const clt_verify_result *result);
-/* Adds the times of a check that the report has already for the device that was added last: another process
- * has repeated it. If it failed there, it has failed. */
+/* Adds times from another process, which has repeated a check of the device that was added last. If the
+ * check failed there, it counts as failed. */
 void verify_report_repeat(verify_report *report, const clt_verify_result *result);
 /* Keeps losses and gradient norms of the training whose result was added last, for the JSON. CLT_ENOMEM. */
 clt_status verify_report_curve(verify_report *report, const double (*numbers)[2], int steps);
@@ -68,7 +68,7 @@ clt_status verify_report_junit(const verify_report *report, const verify_selecti
                                const char *path);
 /* True for each of the states that count as a failure. */
 bool verify_is_failure(clt_verify_state state);
-/* What the JSON is: the first members of the object, and the last one, which seals it. */
+/* The JSON format: its first members, and the last one, which holds a hash of the rest. */
 #define VERIFY_FORMAT "cltrain-verify"
 #define VERIFY_FORMAT_VERSION 1
 #define VERIFY_SEAL "verify_xxh64"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rounds of the checker within a budget of time, and what they prove about faults that come now and then. */
+ * Rounds of the checker within a budget of time, and what they prove about intermittent faults. */
 #include "cli/verify/verify_rounds.h"
 
 #include <math.h>
@@ -17,9 +17,9 @@ double verify_met_rate(uint64_t runs)
 
 /* What the rounds of a device have done. */
 typedef struct rounds_tally {
-    uint64_t runs;               /* of all checks, without skipped ones */
-    uint64_t least, most;        /* runs of one check */
-    int checks, failed, skipped; /* checks: without skipped ones */
+    uint64_t runs;               /* runs of all checks that were not skipped */
+    uint64_t least, most;        /* fewest and most runs of one check */
+    int checks, failed, skipped; /* checks: those that were not skipped */
 } rounds_tally;
 
 static rounds_tally tally_of(const verify_report *report)
@@ -41,8 +41,8 @@ static rounds_tally tally_of(const verify_report *report)
     return t;
 }
 
-/* Tells what was done, and what it proves that nothing failed: a fault that strikes every check alike had all
- * runs as chances, a fault of one kernel only the runs of its own checks. */
+/* Prints what was done, and what the lack of failures proves: a fault that strikes every check alike had a
+ * chance in all runs, a fault of one kernel only in the runs of its own checks. */
 static void tell(const rounds_tally *t, uint64_t rounds, double seconds, uint64_t missing)
 {
     if (t->checks == 0)
@@ -57,8 +57,8 @@ static void tell(const rounds_tally *t, uint64_t rounds, double seconds, uint64_
                      "fewer checks\n",
                      (unsigned long long)missing, CLT_PLURAL(missing), missing == 1 ? "was" : "were");
     double rate = verify_met_rate(t->runs), own = verify_met_rate(t->least);
-    terminal_say("met with a probability of 95 %%: a fault that spoils any one check in %.0f, or one check "
-                 "in at least %.1f %% of its runs\n",
+    terminal_say("with a probability of 95 %% these rounds would have found a fault that spoils any one "
+                 "check in %.0f, or a single check in at least %.1f %% of its runs\n",
                  1.0 / rate, 100.0 * own);
 }
 

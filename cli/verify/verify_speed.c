@@ -10,11 +10,11 @@
 
 #include "engine/base/mem.h"
 
-#define NOTICED 1.05      /* times that are less longer are not judged as slower */
-#define PROMISED 1.10     /* what must be noticed, else the judgement is unsure */
-#define SIGNIFICANT 5.0   /* in units of the noise */
-#define CONTRADICTS 2.0   /* the same */
-#define LEAST_NOISE 0.005 /* of one process */
+#define NOTICED 1.05      /* a ratio of times up to this is not judged as slower */
+#define PROMISED 1.10     /* a time that grows by this ratio must be noticed, else the judgement is unsure */
+#define SIGNIFICANT 5.0   /* a change must exceed this multiple of the noise */
+#define CONTRADICTS 2.0   /* the same for a way that contradicts */
+#define LEAST_NOISE 0.005 /* least noise of the times of one process */
 enum { WAYS = 3 };
 
 static verify_speed *find(verify_speed *speeds, int count, const char *what)
@@ -186,7 +186,8 @@ static int compare_ways(const verify_speed *then, const verify_speed *now, doubl
     return best;
 }
 
-/* The factor of the noise if VERIFY_MOST_PROCESSES had measured, as they do what seems to be slower. */
+/* The factor on the noise if VERIFY_MOST_PROCESSES processes had measured, as they do for checks that seem
+ * to be slower. */
 static double gain_of_more(int then, int now)
 {
     return sqrt((1.0 / then + 1.0 / VERIFY_MOST_PROCESSES) / (1.0 / then + 1.0 / now));

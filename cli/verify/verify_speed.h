@@ -9,9 +9,9 @@
 
 /* How many processes measure each check of mode perf. */
 enum {
-    VERIFY_PROCESSES = 5,       /* in a run beside a baseline */
-    VERIFY_RECORDED = 10,       /* in any other run, which may become a baseline */
-    VERIFY_MOST_PROCESSES = 20, /* what seems to be slower */
+    VERIFY_PROCESSES = 5,       /* processes of a run that is compared with a baseline */
+    VERIFY_RECORDED = 10,       /* processes of any other run, which may become a baseline */
+    VERIFY_MOST_PROCESSES = 20, /* processes for checks that seem to be slower */
 };
 
 /* One value for each process, as in clt_verify_speed. */
@@ -37,7 +37,7 @@ typedef enum verify_pace_kind {
 
 typedef struct verify_pace {
     verify_pace_kind kind;
-    double ratio; /* of the times now and then */
+    double ratio; /* ratio of this run's times to the baseline's */
     double noise; /* relative standard error of the ratio */
 } verify_pace;
 

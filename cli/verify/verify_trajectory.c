@@ -24,11 +24,11 @@
 
 typedef struct trajectories {
     const clt_verify_options *options;
-    const char *caps; /* as on the command line, or NULL */
+    const char *caps; /* value of --caps, or NULL */
     double limit;
     verify_report *report;
     char *program;
-    char *folder; /* of the data; NULL: there is none yet */
+    char *folder; /* folder of the data; NULL: there is none yet */
     bool opened;  /* options->opened has been called, or need not be */
     int trained, failed;
 } trajectories;
@@ -36,8 +36,8 @@ typedef struct trajectories {
 /* One training. */
 typedef struct training {
     int number;
-    char name[TRAJECTORY_NAME + 16]; /* of the check */
-    int steps;                       /* that were computed */
+    char name[TRAJECTORY_NAME + 16]; /* name of the check */
+    int steps;                       /* steps that were computed */
     double numbers[TRAJECTORY_STEPS][STEP_NUMBERS];
     bool opened; /* the child has opened the device */
     clt_status error;
@@ -77,7 +77,7 @@ static void take_step(training *one, const char *line)
     double number[STEP_NUMBERS];
     if (sscanf(line, "%" SCNd64 " %lf %lf", &step, &number[STEP_LOSS], &number[STEP_NORM]) != 3 ||
         step != one->steps + 1 || step > TRAJECTORY_STEPS)
-        return; /* a step is missing, which is told at the end */
+        return; /* a missing step is reported at the end */
     memcpy(one->numbers[one->steps++], number, sizeof number);
 }
 
@@ -166,7 +166,7 @@ static void judge_number(training *one, const step_differences *d, int number, b
              w->step, number == STEP_NORM ? "gradient norm" : "loss", w->b, w->a, w->relative, limit);
 }
 
-/* Compares the steps with the recorded ones. The result's error and limit are the ones of the loss that comes
+/* Compares the steps with the recorded ones. The result's error and limit belong to the loss that comes
  * nearest to its limit. */
 static void judge(training *one, clt_verify_result *result)
 {
@@ -190,7 +190,7 @@ static void judge(training *one, clt_verify_result *result)
         for (int number = 0; number < STEP_NUMBERS; number++)
             judge_number(one, &d, number, later);
     if (!one->reason[0] && one->steps < TRAJECTORY_STEPS)
-        snprintf(one->reason, sizeof one->reason, "it told %d of %d steps", one->steps, TRAJECTORY_STEPS);
+        snprintf(one->reason, sizeof one->reason, "it reported %d of %d steps", one->steps, TRAJECTORY_STEPS);
 }
 
 /* --- one after the other --- */
@@ -231,7 +231,7 @@ static clt_status check(trajectories *t, training *one, clt_verify_result *resul
     CLT_TRY(clt_str_check(&repeat));
     t->trained++;
     result->state = !one->reason[0]             ? CLT_VERIFY_PASS
-                    : one->error == CLT_EDEVMEM ? CLT_VERIFY_SKIP /* as other checks do */
+                    : one->error == CLT_EDEVMEM ? CLT_VERIFY_SKIP /* as for other checks */
                                                 : CLT_VERIFY_FAIL;
     t->failed += result->state == CLT_VERIFY_FAIL;
     result->reason = one->reason;

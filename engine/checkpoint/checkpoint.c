@@ -135,7 +135,9 @@ static clt_status note_tensors(target *t, const clt_checkpoint_content *content,
     CLT_TRY(clt_path_join(t->folder, file.name, &path));
     CLT_TRY(size_of(path, &size));
     if (size != file.size || all->bytes[index] != file.size)
-        CLT_FAIL(CLT_ESTORAGE, "%s: has %" PRIu64 " bytes, and %" PRIu64 " were written, instead of %" PRIu64,
+        CLT_FAIL(CLT_ESTORAGE,
+                 "%s: has %" PRIu64 " bytes on disk, and %" PRIu64 " bytes were written, but %" PRIu64
+                 " are needed",
                  path, size, all->bytes[index], file.size);
     note_file(t, file.name, file.size, clt_crc64_whole(all->share[index], file.size));
     return CLT_OK;

@@ -46,9 +46,9 @@ const clt_named_tensor *clt_safetensors_find(const clt_safetensors *file,
  * CLT_DTYPE_COUNT. */
 const char *clt_safetensors_type(const clt_safetensors *file, const clt_named_tensor *tensor);
 /* Removes a prefix from all names that have it. CLT_ECHECKPOINT: two tensors would have the same name. */
-clt_status clt_safetensors_take_off(clt_safetensors *file, const char *prefix);
+clt_status clt_safetensors_strip_prefix(clt_safetensors *file, const char *prefix);
 /* Removes the tensors for whose names `leaves` is true. */
-void clt_safetensors_leave_out(clt_safetensors *file, bool (*leaves)(const void *context, const char *name),
+void clt_safetensors_remove_if(clt_safetensors *file, bool (*leaves)(const void *context, const char *name),
                                const void *context);
 /* A value of __metadata__; only for a single file. */
 const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key);

@@ -353,7 +353,8 @@ static clt_status why_not_here(const clt_checkpoint *newest, clt_str *out)
         clt_str_printf(out, "; the run uploads to %s, where it may be: --best takes that address, too",
                        address);
     else
-        clt_str_printf(out, "; it may be where the run was saved before it went on or was copied");
+        clt_str_printf(out,
+                       "; it may be in the folder where the run was saved before it was resumed or copied");
     return clt_str_check(out);
 }
 
@@ -367,11 +368,10 @@ clt_status clt_checkpoint_best(const char *path, char *best, size_t size)
     const int folder = slash ? (int)(slash - newest->path) : 0;
     int n = snprintf(best, size, "%.*s%sstep_%" PRId64, folder, newest->path, slash ? "/" : "", step);
     if (step < 0)
-        CLT_FAIL(
-            CLT_ECHECKPOINT,
-            "the best checkpoint of '%s': there has been no evaluation of which checkpoint '%s' knows, or "
-            "none since the run went on without its best checkpoint",
-            path, newest->path);
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "the best checkpoint of '%s': checkpoint '%s' records no evaluation, or none since the run "
+                 "was resumed without its best checkpoint",
+                 path, newest->path);
     if (n >= 0 && (size_t)n < size && clt_is_directory(best))
         return CLT_OK;
     CLT_TRY(why_not_here(newest, &why));

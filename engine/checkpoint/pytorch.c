@@ -338,7 +338,7 @@ static clt_status add_tensors(clt_pytorch *p, const clt_pickle_value *dict)
     }
     clt_weight_file_sort(p->file, &twice);
     if (twice)
-        REFUSE("%s: tensor \"%s\" is there twice", p->path, twice);
+        REFUSE("%s: tensor \"%s\" appears twice", p->path, twice);
     return CLT_OK;
 }
 

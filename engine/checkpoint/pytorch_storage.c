@@ -212,6 +212,6 @@ clt_status clt_pytorch_read_storages(clt_pytorch *p, const clt_pickle_value *key
     qsort(p->storages, p->n_storages, sizeof *p->storages, compare_keys);
     for (size_t i = 1; i < p->n_storages; i++)
         if (strcmp(p->storages[i - 1].key, p->storages[i].key) == 0)
-            REFUSE("%s: storage '%s' is there twice", p->path, p->storages[i].key);
+            REFUSE("%s: storage '%s' appears twice", p->path, p->storages[i].key);
     return CLT_OK;
 }

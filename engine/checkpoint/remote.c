@@ -362,7 +362,7 @@ static clt_status fetch_files(clt_remote *r, const clt_remote_step *step, const 
 }
 
 #define FETCH_TAG "fetch-"
-#define FETCH_QUIET 86400.0 /* seconds without a change after which a fetch does not go on */
+#define FETCH_QUIET 86400.0 /* seconds without a change after which a fetch counts as abandoned */
 
 static double seconds_since_change(const char *path)
 {
@@ -387,8 +387,8 @@ bool clt_fetch_is_abandoned(const char *path, const char *mark)
     return quiet;
 }
 
-/* Removes what abandoned fetches have left in a folder of checkpoints. What a save has left stays: only the
- * run whose folder it is can know that it does not go on. */
+/* Removes what abandoned fetches have left in a folder of checkpoints. What saves have left stays: only the
+ * run that owns the folder can know that no save is in progress. */
 static clt_status remove_abandoned(const char *folder)
 {
     static const char mark[] = ".tmp-" FETCH_TAG;
@@ -413,7 +413,7 @@ clt_status clt_remote_fetch(clt_remote *r, const clt_remote_step *step, const ch
     char tag[sizeof FETCH_TAG + CLT_PROCESS_MARK], mark[CLT_PROCESS_MARK];
     CLT_TRY(clt_checkpoint_folder(folder, step->step, &place));
     if (!replace && clt_file_exists(place))
-        CLT_FAIL(CLT_EUSAGE, "%s: is there already", place);
+        CLT_FAIL(CLT_EUSAGE, "%s: exists already", place);
     CLT_TRY(read_manifest(r, step, &m));
     CLT_TRY(clt_mkdir_p(folder));
     CLT_TRY(remove_abandoned(folder));
@@ -471,8 +471,8 @@ clt_status clt_remote_retain(clt_remote *r, int64_t step, const clt_retention *r
     CLT_TRY(list(r));
     const clt_remote_step *newest = clt_remote_find(r, step);
     if (!newest || !newest->complete)
-        CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: step %" PRId64 " is not complete there", r->address.bucket,
-                 r->address.prefix, step);
+        CLT_FAIL(CLT_ESTORAGE, "s3://%s/%s: the checkpoint of step %" PRId64 " is not complete",
+                 r->address.bucket, r->address.prefix, step);
     for (size_t i = r->count; i-- > 0;) {
         const clt_remote_step *s = &r->steps[i];
         if (s->step >= step)

@@ -41,8 +41,8 @@ const clt_remote_step *clt_remote_find(const clt_remote *remote, int64_t step);
  * checkpoint is complete there, the newest that was chosen by `best_by` ("loss"). *best -1: there is none. */
 clt_status clt_remote_best_before(clt_remote *remote, int64_t step, const char *best_by, int64_t *best,
                                   double *value);
-/* Checks the manifest, and that each file that it lists is there in its size; content: reads every file, too,
- * and checks its sum. CLT_ECHECKPOINT: something is missing or damaged. */
+/* Checks the manifest, and that each file that it lists is there with its size. content: reads every file,
+ * too, and checks its sum. CLT_ECHECKPOINT: something is missing or damaged. */
 clt_status clt_remote_verify(clt_remote *remote, const clt_remote_step *step, bool content);
 /* Whether what a fetch has begun at a path, whose name ends with the mark of its process (clt_process_mark), is
  * left over: the process is gone, or nothing there has changed for a day. The second counts for processes of

@@ -46,7 +46,7 @@ CLT_SCOPED_POINTER(clt_saved_run, clt_saved_run_close)
 void clt_saved_run_words(const clt_saved_run *saved, clt_str *out);
 
 /* CLT_EDATA if files of the training data (eval: of the evaluation data) are missing: the message names them
- * and the keys that give their new place. `what` says what they are needed for: "going on with". */
+ * and the keys that give their new place. `what` says what they are needed for: "resuming". */
 clt_status clt_saved_run_need_data(const clt_saved_run *saved, bool eval, const char *what);
 
 /* A data source that has the shapes of the training data but no samples, for models that are only built, or

@@ -170,7 +170,7 @@ const char *clt_safetensors_type(const clt_safetensors *file, const clt_named_te
     return file->types[tensor - file->tensors];
 }
 
-clt_status clt_safetensors_take_off(clt_safetensors *file, const char *prefix)
+clt_status clt_safetensors_strip_prefix(clt_safetensors *file, const char *prefix)
 {
     size_t length = strlen(prefix);
     const char *twice;
@@ -179,13 +179,13 @@ clt_status clt_safetensors_take_off(clt_safetensors *file, const char *prefix)
             file->tensors[i].name += length;
     clt_weight_file_sort(file, &twice);
     if (twice)
-        REFUSE("tensor \"%s\" is there with the prefix '%s' and without it: which of both is meant cannot be "
-               "told",
-               twice, prefix);
+        REFUSE(
+            "tensor \"%s\" is there with the prefix '%s' and without it, so it is unclear which one is meant",
+            twice, prefix);
     return CLT_OK;
 }
 
-void clt_safetensors_leave_out(clt_safetensors *file, bool (*leaves)(const void *context, const char *name),
+void clt_safetensors_remove_if(clt_safetensors *file, bool (*leaves)(const void *context, const char *name),
                                const void *context)
 {
     const char *twice;

@@ -21,7 +21,7 @@ typedef struct clt_notice_asker {
     char etag[72];      /* of the newest answer of a service that can wait for a change; "": ask at once */
     char name[128];     /* of this machine, as the service calls it; "": not known yet */
     long long seen;     /* number of the newest document that has been read; -1: none */
-    bool calm;          /* the newest answer said that what was told before is over */
+    bool calm;          /* the newest answer said that the earlier notice is over */
     char trouble[256];  /* why the newest question had no answer, or none that can be understood */
     int code;           /* of that answer; 0: none came */
 } clt_notice_asker;

@@ -171,13 +171,12 @@ static clt_status choose_source(const clt_notice_options *o, clt_status code, co
     const char *provider = automatic ? clt_cloud_of_machine() : o->provider;
     *out = source_named(provider);
     if (provider && !*out && strcmp(provider, "off") != 0)
-        CLT_FAIL(
-            code,
-            "%s'%.40s' is not a provider of notices: aws, gcp, azure, alibaba, file and url are; off asks "
-            "nobody",
-            automatic ? "CLTRAIN_CLOUD_PROVIDER: " : "", provider);
+        CLT_FAIL(code,
+                 "%s'%.40s' is not a provider of notices; expected aws, gcp, azure, alibaba, file or url, or "
+                 "off to ask nobody",
+                 automatic ? "CLTRAIN_CLOUD_PROVIDER: " : "", provider);
     if ((*out == &clt_notice_file && !o->file[0]) || (*out == &clt_notice_url && !o->url[0]))
-        CLT_FAIL(code, "the provider '%s' needs cloud.notice_%s, which no config has given", provider,
+        CLT_FAIL(code, "the provider '%s' needs cloud.notice_%s, which the config does not set", provider,
                  provider);
     return CLT_OK;
 }

@@ -45,7 +45,7 @@ int clt_config_choice(const clt_config *config, const char *key)
             return index;
         word += n + (word[n] == '|');
     }
-    assert(!"the key is not a choice, or its value is none of the words");
+    assert(!"the key is not a choice, or its value is not one of the words");
     return 0;
 }
 

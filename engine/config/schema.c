@@ -19,7 +19,7 @@ const clt_config_key clt_config_common[] = {
         "model.init", "\"\"",
         "weights that a new run starts from: a folder that save_pretrained of transformers wrote, a run, a "
         "safetensors file, or one of torch.save; empty: random values. --init of the command line takes its "
-        "place, and a run that is resumed goes on with its own weights"),
+        "place, and a resumed run keeps its own weights"),
     CLT_KEY_STRINGS(
         "model.freeze", "[]",
         "parameters that training leaves as they are, by name: * matches any characters, \"wte.*\"; "
@@ -53,16 +53,16 @@ const clt_config_key clt_config_common[] = {
         "input = (stored value * scale - mean) / std, computed in double; 0: 1/255 for inputs of bytes, if "
         "data.mean and data.std are at most 1, else 1"),
     CLT_KEY_FLOATS("data.mean", -1e30, false, 1e30, "0",
-                   "see data.scale; of images of integers also a list with a number for each channel"),
+                   "see data.scale; for images of integers also a list with one number for each channel"),
     CLT_KEY_FLOATS("data.std", 0, true, 1e30, "1", "see data.mean"),
 
     CLT_KEY_CHOICE("optimizer.type", NULL, "\"adamw\"", "how parameters follow from gradients"),
     CLT_KEY_FLOAT_OPEN("optimizer.learning_rate", 0, true, 1e6, false, "0.001", "",
                        "peak learning rate, after warm-up"),
-    CLT_KEY_INT("optimizer.base_batch", 0, 1e9, "0", "samples",
-                "linear scaling: learning rates (optimizer.learning_rate and schedule.min_learning_rate) are "
-                "meant for this global batch, and are multiplied by the global batch divided by it; 0: they "
-                "are used as they are"),
+    CLT_KEY_INT(
+        "optimizer.base_batch", 0, 1e9, "0", "samples",
+        "linear scaling: the global batch for which optimizer.learning_rate and schedule.min_learning_rate "
+        "are given; they are multiplied by data.global_batch divided by it; 0: they are used as they are"),
     CLT_KEY_FLOAT("optimizer.weight_decay", 0, 1e6, "0", "", "weight decay"),
     CLT_KEY_CHOICE("optimizer.decay", CLT_CHOICE_WORDS(CLT_DECAYS), "\"matrices\"",
                    "which parameters decay: parameters of two or more dimensions, which leaves out biases "
@@ -80,8 +80,8 @@ const clt_config_key clt_config_common[] = {
                    "sqrt at the end"),
     CLT_KEY_FLOAT_OPEN("schedule.power", 0, true, 10, false, "0.5", "", "poly: the exponent"),
     CLT_KEY_INT("schedule.warmup", 0, STEPS, "0", "steps",
-                "linear rise from 0 to optimizer.learning_rate; it becomes shorter, with a line, where "
-                "train.steps of the command line leaves no room for it"),
+                "linear rise from 0 to optimizer.learning_rate; it becomes shorter, and a line says so, "
+                "where train.steps of the command line leaves no room for it"),
     CLT_KEY_FLOAT("schedule.min_learning_rate", 0, 1e6, "0", "",
                   "learning rate at the end of linear, cosine and wsd; the lowest one of step and poly"),
     CLT_KEY_INT("schedule.step_every", 0, STEPS, "0", "steps", "step: interval between two multiplications"),
@@ -112,17 +112,15 @@ const clt_config_key clt_config_common[] = {
         "precision.matmul", CLT_CHOICE_WORDS(CLT_MATMULS), "\"ieee\"",
         "products of f32: ieee keeps all bits of their operands, tf32 rounds them to 10 bits of mantissa "
         "where the device has matrix units for that; sums are f32"),
-    CLT_KEY_CHOICE(
-        "precision.residual", CLT_CHOICE_WORDS(CLT_RESIDUALS), "\"mode\"",
-        "with f16 or bf16: storage of the residual sums between blocks, of what embeddings and norms give "
-        "to them, and of their gradients; mode: as precision.mode says; f32: as torch.autocast keeps them, "
-        "more exact, with more memory and traffic"),
+    CLT_KEY_CHOICE("precision.residual", CLT_CHOICE_WORDS(CLT_RESIDUALS), "\"mode\"",
+                   "with f16 or bf16: storage of the residual sums between blocks, of the outputs of "
+                   "embeddings and norms that enter them, and of their gradients; mode: as precision.mode "
+                   "says; f32: as torch.autocast keeps them, more exact, with more memory and traffic"),
 
-    CLT_KEY_BOOL(
-        "parallel.deterministic", "true",
-        "sums over the ranks have the same bits again in a run that is repeated, whichever algorithm was "
-        "measured to be the fastest; false: MPI's own all-reduce (native), whose order nobody knows, may "
-        "be asked for and takes part in the measurement"),
+    CLT_KEY_BOOL("parallel.deterministic", "true",
+                 "sums over the ranks have the same bits again in a run that is repeated, whichever "
+                 "algorithm was measured to be the fastest; false: MPI's own all-reduce (native), whose "
+                 "order of additions is unknown, may be chosen and takes part in the measurement"),
     CLT_KEY_BOOL(
         "parallel.rank_invariant", "false",
         "the same bits with 1, 2, 4 ... ranks and the same data.global_batch: micro-batches are added up as "
@@ -175,10 +173,9 @@ const clt_config_key clt_config_common[] = {
                    "these and gets the others' (ZeRO stage 1); the parameters have the same bits"),
 
     CLT_KEY_INT("train.steps", 0, STEPS, "0", "steps", "length of the training; 0: train.epochs decides"),
-    CLT_KEY_FLOAT_OPEN(
-        "train.epochs", 0, true, 1e6, false, "1", "epochs",
-        "passes over the training data when train.steps is 0; on the command line it takes the place "
-        "of the file's train.steps"),
+    CLT_KEY_FLOAT_OPEN("train.epochs", 0, true, 1e6, false, "1", "epochs",
+                       "passes over the training data when train.steps is 0; on the command line it replaces "
+                       "the file's train.steps"),
     CLT_KEY_INT("train.seed", 0, 9223372036854775807.0, "1337", "",
                 "seed of parameters, data order and dropout"),
     CLT_KEY_INT("train.eval_every", 0, STEPS, "0", "steps",
@@ -227,20 +224,19 @@ const clt_config_key clt_config_common[] = {
          "block: everything inside a block of the model"},
     CLT_KEY_CHOICE("train.fuse", CLT_CHOICE_WORDS(CLT_FUSINGS), "\"on\"",
                    "neighbouring layers become one kernel; off: every layer apart, to compare"),
-    CLT_KEY_INT(
-        "train.log_every", 1, 1e9, "10", "steps",
-        "interval between step lines that stay: on the console and in log.txt; left out, such lines are also "
-        "half a second apart at least"),
+    CLT_KEY_INT("train.log_every", 1, 1e9, "10", "steps",
+                "interval between the step lines that stay on the console and in log.txt; not set: these "
+                "lines are also at least half a second apart"),
 
     CLT_KEY_INT("checkpoint.every", 0, STEPS, "0", "steps",
                 "interval between checkpoints; 0: by time (checkpoint.minutes) and at the end"),
     CLT_KEY_FLOAT("checkpoint.minutes", 0, 1e6, "15", "minutes",
-                  "a checkpoint whenever so much time has passed since the last one; 0: never"),
+                  "a checkpoint whenever this much time has passed since the last one; 0: never"),
     CLT_KEY_INT("checkpoint.keep", 0, 1e6, "3", "checkpoints",
                 "number of newest checkpoints that are kept; 0: all"),
     CLT_KEY_BOOL("checkpoint.final", "true", "a checkpoint at the end of the training"),
     CLT_KEY_INT("checkpoint.major", 0, STEPS, "0", "steps",
-                "every step that is a multiple of it is kept for ever; 0: none"),
+                "checkpoints of steps that are multiples of it are kept for ever; 0: none"),
     CLT_KEY_STRING(
         "checkpoint.upload", "\"\"",
         "s3://BUCKET/PREFIX to which checkpoints, metrics.jsonl and log.txt are uploaded beside the "
@@ -256,10 +252,10 @@ const clt_config_key clt_config_common[] = {
      .for_bool = {"none", "loss"},
      .default_text = "\"none\"",
      .unit = "",
-     .help =
-         "a checkpoint at each evaluation that is the best so far by this figure, the best one is kept: the "
-         "lowest loss, or the highest accuracy, top-k accuracy (train.eval_top_k), macro F1, mean Dice or F1 "
-         "of entities; top_k, f1 and dice as with train.eval_metrics; true is loss, false is none"},
+     .help = "a checkpoint is saved at each evaluation that is the best so far by this figure, and the best "
+             "one is kept: the lowest loss, or the highest accuracy, top-k accuracy (train.eval_top_k), "
+             "macro F1, mean Dice or F1 of entities; top_k, f1 and dice as with train.eval_metrics; true is "
+             "loss, false is none"},
 
     CLT_KEY_CHOICE(
         "log.level", "error|warn|info|debug|trace", "\"info\"",
@@ -291,37 +287,37 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_STRING("cost.currency", "\"\"", "label of the prices' currency, such as USD; only shown"),
     CLT_KEY_STRINGS("cost.tags", "[]",
                     "labels such as Project=ML, which the run's records and the report show"),
-    CLT_KEY_FLOAT("cost.on_demand_per_hour", 0, 1e9, "0", "money",
-                  "what such a machine costs on demand, to tell what a spot machine saves; 0: not told"),
+    CLT_KEY_FLOAT(
+        "cost.on_demand_per_hour", 0, 1e9, "0", "money",
+        "price of such a machine on demand, from which the saving by a spot machine is shown; 0: not shown"),
     CLT_KEY_FLOAT(
         "cost.budget", 0, 1e15, "0", "money",
         "when all sessions of the run together have cost this much, it finishes the step, saves and "
         "ends with code 75; 0: no limit"),
 
-    CLT_KEY_FLOAT("cost.per_kwh", 0, 1e9, "0", "money",
-                  "price of a kilowatt hour, to tell what the devices' energy costs; 0: not told"),
+    CLT_KEY_FLOAT(
+        "cost.per_kwh", 0, 1e9, "0", "money",
+        "price of a kilowatt hour, from which the cost of the devices' energy is shown; 0: not shown"),
 
     CLT_KEY_FLOAT(
         "monitor.seconds", 0, 3600, "1", "seconds",
-        "between two looks at what the device and the host do (utilization, memory, power, "
-        "temperature, errors); 0: none; not given: CLTRAIN_MONITOR_SECONDS of the environment, else "
-        "1"),
+        "interval between two measurements of the device and the host (utilization, memory, power, "
+        "temperature, errors); 0: none; not given: CLTRAIN_MONITOR_SECONDS of the environment, else 1"),
     CLT_KEY_STRING("monitor.prometheus", "\"\"",
-                   "a file that ends with .prom, or a folder for one, that the run fills with its figures "
-                   "and its devices' for Prometheus; empty: none"),
+                   "a file that ends with .prom, or a folder for one, into which the run writes its figures "
+                   "and its devices' figures for Prometheus; empty: none"),
 
-    CLT_KEY_CHOICE(
-        "cloud.provider", "auto|aws|gcp|azure|alibaba|file|url|off", "\"auto\"",
-        "whose notices that this machine will be taken away are watched for: the run then finishes its step, "
-        "saves and ends with code 75; auto: the cloud that the machine's firmware names; elsewhere nothing "
-        "is "
-        "asked. cloud.notice_file and cloud.notice_url are watched beside a cloud; file and url: they alone"),
+    CLT_KEY_CHOICE("cloud.provider", "auto|aws|gcp|azure|alibaba|file|url|off", "\"auto\"",
+                   "the cloud whose notices that this machine will be taken away are watched for: at a "
+                   "notice the run finishes its step, saves and ends with code 75; auto: the cloud that the "
+                   "machine's firmware names; elsewhere nothing is asked. cloud.notice_file and "
+                   "cloud.notice_url are watched beside a cloud; file and url: they alone"),
     CLT_KEY_STRING("cloud.notice_file", "\"\"", "a file whose existence is such a notice"),
     CLT_KEY_STRING("cloud.notice_url", "\"\"",
                    "an address that is asked for notices: the answer 200 is a notice, 204 and 404 mean that "
                    "there is no notice"),
     CLT_KEY_FLOAT("cloud.poll_seconds", 0, 3600, "0", "seconds",
-                  "between two questions for notices; 0: 5 seconds with aws and alibaba, else 1"),
+                  "interval between two requests for notices; 0: 5 seconds with aws and alibaba, else 1"),
     CLT_KEY_STRING(
         "cloud.endpoint", "\"\"",
         "address of the metadata service, such as http://127.0.0.1:8080; empty: the provider's own"),
@@ -348,10 +344,9 @@ const clt_config_key clt_config_common[] = {
                  "fetch data from object storage from its beginning to its end, beside what is read; false: "
                  "only what is read, and what is read next"),
 
-    CLT_KEY_STRINGS(
-        "hooks.on_notice", "[]",
-        "a program and its arguments, started without a shell on the host that is told by its cloud that it "
-        "will be taken away, or should save"),
+    CLT_KEY_STRINGS("hooks.on_notice", "[]",
+                    "a program and its arguments, started without a shell on the host whose cloud gives "
+                    "notice that it will be taken away, or should save"),
     CLT_KEY_STRINGS("hooks.on_save", "[]",
                     "a program and its arguments, started after each checkpoint, beside the training"),
     CLT_KEY_STRINGS("hooks.on_exit", "[]",

@@ -26,7 +26,7 @@ static clt_status pack(z_stream *z, const void *data, size_t size, char **out, s
     z->next_out = (Bytef *)packed;
     z->avail_out = (uInt)room;
     if (deflate(z, Z_FINISH) != Z_STREAM_END)
-        CLT_FAIL(CLT_EINTERNAL, "packing %zu bytes: zlib did not come to an end", size);
+        CLT_FAIL(CLT_EINTERNAL, "packing %zu bytes: zlib did not finish", size);
     *length = room - z->avail_out;
     *out = CLT_TAKE(packed);
     return CLT_OK;

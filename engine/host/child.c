@@ -295,11 +295,11 @@ clt_status clt_child_send(clt_child *child, const char *text, size_t length, dou
         } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             int ready = wait_for(child->input, POLLOUT, &left);
             if (ready < 0)
-                return clt_fail_errno(CLT_ESTORAGE, errno, "telling a child process");
+                return clt_fail_errno(CLT_ESTORAGE, errno, "writing to a child process");
             if (ready == 0 && left <= 0.0)
-                CLT_FAIL(CLT_ESTORAGE, "telling a child process: it has read nothing for %g s", seconds);
+                CLT_FAIL(CLT_ESTORAGE, "writing to a child process: it has read nothing for %g s", seconds);
         } else if (n == 0 || errno != EINTR) {
-            return clt_fail_errno(CLT_ESTORAGE, errno, "telling a child process");
+            return clt_fail_errno(CLT_ESTORAGE, errno, "writing to a child process");
         }
     }
     return CLT_OK;

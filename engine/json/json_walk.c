@@ -8,8 +8,7 @@
 
 clt_status clt_json_walk_fault(const clt_json_walk *walk, const char *wanted)
 {
-    CLT_FAIL(CLT_EDATA, "byte %zu: here must be %s%s", (size_t)(walk->at - walk->begin) + 1, wanted,
-             walk->as);
+    CLT_FAIL(CLT_EDATA, "byte %zu: expected %s%s", (size_t)(walk->at - walk->begin) + 1, wanted, walk->as);
 }
 
 char clt_json_walk_peek(clt_json_walk *walk)

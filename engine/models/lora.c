@@ -383,11 +383,11 @@ clt_status clt_lora_linear(clt_model_builder *b, const char *name, int32_t from,
 static clt_status tied_fail(const clt_model_builder *b, const char *key, const char *entry)
 {
     CLT_SCOPED(clt_str) why = {0};
-    clt_str_printf(&why,
-                   "'%.100s' has one weight with the other of the token embedding and the output layer, and "
-                   "the two would become different; leave it out, or give each a weight of its own by "
-                   "model.tied=false",
-                   entry);
+    clt_str_printf(
+        &why,
+        "'%.100s' has the same weight as the other one of token embedding and output layer, and an adapter "
+        "would make them different; leave it out, or set model.tied=false, which gives each its own weight",
+        entry);
     CLT_TRY(clt_str_check(&why));
     return clt_model_key_fail(b, key, why.text);
 }
@@ -478,7 +478,8 @@ static clt_status check_used(const clt_model_builder *b, const char *key, const 
         if (used[i])
             continue;
         clt_str_printf(&why,
-                       "'%.100s' names no layer that has an adapter and is not named by an entry before it",
+                       "'%.100s' has no effect: it names no layer with an adapter, or only layers that an "
+                       "earlier entry names",
                        clt_json_string(v));
         CLT_TRY(clt_str_check(&why));
         return clt_model_key_fail(b, key, why.text);

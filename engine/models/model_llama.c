@@ -321,14 +321,13 @@ static const clt_config_key keys[] = {
                    "biases of attention's linear layers; qkv: of queries, keys and values (Qwen2)"),
     CLT_KEY_BOOL("model.mlp_bias", "false", "the linear layers of the feed-forward part have a bias"),
     CLT_KEY_BOOL("model.head_norm", "false", "each head of queries and keys is normalised (Qwen3)"),
-    CLT_KEY_FLOAT_OPEN(
-        "model.rope_base", 1, true, 1e12, false, "10000", "",
-        "rotary positions: the slowest pair turns about this many times as slowly as the first"),
+    CLT_KEY_FLOAT_OPEN("model.rope_base", 1, true, 1e12, false, "10000", "",
+                       "rotary positions: the first pair turns about this many times as fast as the last"),
     CLT_KEY_CHOICE("model.rope_scaling", SCALINGS, "\"none\"",
                    "how rotary positions are slowed down for sequences longer than in an earlier "
                    "training (op rotary); dynamic: by a larger base"),
     CLT_KEY_FLOAT("model.rope_factor", 1, 1e6, "1", "",
-                  "with a scaling: how many times as long sequences may be"),
+                  "with a scaling: sequences may be this many times as long"),
     CLT_KEY_INT("model.rope_original", 0, INT32_MAX, "0", "tokens",
                 "dynamic, llama3, yarn: the longest sequence of the earlier training"),
     CLT_KEY_FLOAT(

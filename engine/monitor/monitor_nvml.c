@@ -306,8 +306,8 @@ static void sample_rows(nvml *n, clt_monitor_sample *out)
         return;
     if (failed && !n->failed)
         (void)snprintf(out->trouble, sizeof out->trouble,
-                       "NVML: memory of the GPU has errors, and its spare rows could not replace it: the GPU "
-                       "is to be exchanged (uncorrected errors: %u)",
+                       "NVML: memory of the GPU has errors, and its spare rows could not replace it: replace "
+                       "the GPU (uncorrected errors: %u)",
                        uncorrected);
     else if (pending && !n->pending && !failed)
         (void)snprintf(out->trouble, sizeof out->trouble,

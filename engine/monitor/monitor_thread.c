@@ -30,7 +30,7 @@ struct clt_monitor {
     bool ends, ended, left; /* left: nobody waits for the thread, which frees the monitor when it ends */
     bool wanted;            /* a sample is wanted before it is due */
     bool known;             /* the facts are */
-    bool told;              /* the trouble was reported */
+    bool reported;          /* the trouble was reported */
     int64_t samples, taken; /* taken: samples up to the last take */
     clt_monitor_facts facts;
     clt_monitor_sums sums;
@@ -104,7 +104,7 @@ static void take_sample(clt_monitor *m, const opened *o)
     }
     if (sample.trouble[0]) {
         memcpy(m->trouble, sample.trouble, sizeof m->trouble);
-        m->told = false;
+        m->reported = false;
     }
     m->samples++;
     m->wanted = false;
@@ -249,9 +249,9 @@ bool clt_monitor_take_trouble(clt_monitor *m, char *line, size_t size)
     if (!m)
         return false;
     CLT_LOCKED(&m->lock);
-    if (m->told || !m->trouble[0])
+    if (m->reported || !m->trouble[0])
         return false;
-    m->told = true;
+    m->reported = true;
     (void)snprintf(line, size, "%s", m->trouble);
     return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attributes of a layer: checks a JSON object against the op's attribute list. Every problem of a layer is
- * reported at once, with its position in the file where there is one. */
+ * Attributes of a layer: checks a JSON object against the op's attribute list. All problems of a layer are
+ * reported together, with its position in the file where there is one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -228,7 +228,7 @@ static void unknown_key(attr_problems *p, const clt_json *attrs, const clt_json 
         n += snprintf(what + n, sizeof what - (size_t)n, " %s", op->attrs[i].name);
     snprintf(what + n, sizeof what - (size_t)n, "%s)", op->n_attrs ? "" : " none");
     problem(p, value, key, what);
-    for (int i = 0; i < op->n_attrs; i++) /* not reported as missing too */
+    for (int i = 0; i < op->n_attrs; i++) /* so that it is not also reported as missing */
         if (missing && op->attrs[i].name == near)
             p->said |= 1u << i;
 }
@@ -264,7 +264,7 @@ static bool take_numbers(clt_graph *graph, const clt_attr_given *given, clt_attr
     return true;
 }
 
-/* Takes an attribute given by code as the type that the op declares; an integer may stand for a float. */
+/* Converts an attribute given by code to the type that the op declares; an integer may stand for a float. */
 static bool take_value(clt_graph *graph, const clt_attr_spec *spec, const clt_attr_given *given,
                        clt_attr *attr)
 {

@@ -34,7 +34,7 @@
 #define CLT_CASE_NAN(dtype, ...) CLT_CASE_INPUT(dtype, CLT_FILL_NAN, 0, __VA_ARGS__)
 #define CLT_CASE_LOWEST(dtype, ...) CLT_CASE_INPUT(dtype, CLT_FILL_LOWEST, 0, __VA_ARGS__)
 #define CLT_CASE_PEAKS(dtype, every, ...) CLT_CASE_INPUT(dtype, CLT_FILL_PEAKS, every, __VA_ARGS__)
-/* From -120 to 120 in steps of 1/4, so that a function is met at its ends and where exp of it overflows. */
+/* From -120 to 120 in steps of 1/4: both ends of a function, and arguments whose exp overflows. */
 #define CLT_CASE_SWEEP(dtype, ...) CLT_CASE_INPUT(dtype, CLT_FILL_SWEEP, 0, __VA_ARGS__)
 #define CLT_CASE_COUNT(cases) (int)(sizeof(cases) / sizeof((cases)[0]))
 /* Defines the reference of an op: its two directions and its table of cases; the rest are members of

@@ -60,7 +60,7 @@ clt_status clt_infer_view(clt_infer *ctx, int input, const clt_shape *shape)
     return CLT_OK;
 }
 
-/* A layer with `share` uses the parameter of the same suffix of that layer. */
+/* A layer with `share` uses the parameter with the same suffix of the layer that `share` names. */
 static clt_status share_param(clt_infer *ctx, const char *suffix, const clt_shape *shape)
 {
     const clt_node *owner = ctx->graph->nodes[ctx->node->share];

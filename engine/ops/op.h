@@ -30,7 +30,7 @@ typedef struct clt_attr_spec {
     double default_value, min, max; /* BOOL: 0 or 1; CHOICE: index; INTS, FLOATS: each element */
     const char *choices;            /* CHOICE */
     const char *help;               /* with unit where there is one */
-    bool no_default;                /* leaving it out has a meaning of its own, which `help` explains */
+    bool no_default;                /* leaving it out has a meaning, which `help` explains */
 } clt_attr_spec;
 
 /* Rows of a table of attributes; kind: INT, FLOAT and so on; more members may follow. Both limits 0: none.
@@ -62,7 +62,7 @@ typedef enum clt_doc_data {
     CLT_DOC_DECODE   /* x (1) i32 below 256, position (1) i32, y a class below 10 */
 } clt_doc_data;
 
-/* What `cltrain ops` prints for an op beside its summary and its attributes. */
+/* What `cltrain ops` prints for an op besides its summary and its attributes. */
 typedef struct clt_op_doc {
     const char *text;    /* its use, in sentences */
     const char *inputs;  /* a line for each: name, shape, types */
@@ -193,11 +193,12 @@ typedef struct clt_op_case {
     const char *attrs; /* JSON object text, as in a config */
     int n_inputs;
     clt_case_input inputs[CLT_MAX_IN];
-    double tolerance; /* 0: the op's default. Error is |got - ref| <= tolerance * eps32 * (magnitude) */
+    double tolerance; /* 0: the op's default. |got - ref| may be up to tolerance * eps32 * magnitude */
     bool exact; /* with inputs that are small integers (-3 to 3) the result is exact: no error is allowed */
     bool small; /* runs in --quick and under the interpreter */
     /* Repeat the case with the micro-batch one, two and three samples later in the global batch: a Philox
-     * block has four random numbers, and a sample may start at each of them; and just before element 2^34. */
+     * block has four random numbers, and a sample may start at each of them. Also repeat it just before
+     * element 2^34. */
     bool four_starts;
     bool remembers;  /* parts of the output keep old content: no bitwise comparison of two runs */
     double rounding; /* relative rounding error of 16-bit values between the op's products; 0: none */
@@ -256,7 +257,7 @@ enum {
      * frozen, and uses those that the work before it left (clt_call.moments_of_input). */
     CLT_OP_TAKES_MOMENTS = 1 << 19,
     CLT_OP_REGRESSION = 1 << 20, /* a loss that measures how far predictions and targets are apart */
-    /* In a half-precision run with precision.residual f32, see engine/plan/passes/pass_precision.c. FOLLOWS:
+    /* For half-precision runs with precision.residual f32 (engine/plan/passes/pass_precision.c). FOLLOWS:
      * the op works in f32 if one of its inputs is f32. RETYPES: its input and its output may have different
      * floating types, and the output is f32 where a sum reads it. */
     CLT_OP_FOLLOWS = 1 << 21,
@@ -307,7 +308,7 @@ typedef struct clt_op {
     ocl_activation (*activation)(const clt_node *node);
     /* For the fuse pass: whether the op can add epilogue.residual to its output; NULL: it cannot. */
     bool (*takes_residual)(const clt_node *node);
-    /* For the fuse pass: whether nothing but the type of the input changes; NULL: never. */
+    /* For the fuse pass: whether the op changes only the type of its input; NULL: never. */
     bool (*only_converts)(const clt_node *node);
     /* For the fold pass (engine/plan/passes/pass_fold.c): lets the node apply the activation to its own
      * result. With `sum` the pass then gives it one more input of the result's shape, which it adds before
@@ -341,8 +342,8 @@ typedef struct clt_op {
                                 .max_in = most,                                                              \
                                 .ref = &clt_op_##op##_ref,                                                   \
                                 __VA_ARGS__}
-/* Members of a record: the table of attributes; both directions, if word_forward_variants and
- * word_backward_variants are all there is to say. */
+/* Members of a record: the table of attributes; both directions, for ops that need only
+ * word_forward_variants and word_backward_variants. */
 #define CLT_OP_ATTRS(table) .attrs = table, .n_attrs = sizeof table / sizeof table[0]
 #define CLT_OP_VARIANTS(word)                                                                                \
     .forward = {.variants = word##_forward_variants}, .backward = {.variants = word##_backward_variants}

@@ -169,14 +169,18 @@ clt_status clt_ops_print_markdown(clt_str *out)
     const clt_op *const *ops = clt_op_list(&count);
     clt_str_append(
         out,
-        "# Ops\n\n"
+        "# Ops\n"
+        "\n"
         "Written by `cltrain ops --markdown` from the records in `engine/ops/`; change them, not this page.\n"
         "Each op is a layer of `model.layers` in a config with `model.type` graph: `{\"op\": \"linear\", "
         "\"out\": 64}`,\n"
-        "with `name`, `inputs` (names of layers or fields; left out: the layer before it) and `share` (a "
+        "with `name`, `inputs` (names of layers or fields; not set: the layer before it) and `share` (a "
         "layer whose\n"
-        "parameters it uses) beside its own attributes. N is the number of samples of a micro-batch; "
-        "arithmetic is f32.\n\n| op | computes |\n|---|---|\n");
+        "parameters it uses) in addition to its own attributes. N is the number of samples of a micro-batch; "
+        "arithmetic is f32.\n"
+        "\n"
+        "| op | computes |\n"
+        "|---|---|\n");
     for (int i = 0; i < count; i++) {
         clt_str_printf(out, "| [%s](#%s) | ", ops[i]->name, ops[i]->name);
         cell(out, ops[i]->summary);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A description of one call of an op, from which the call can be built again without its plan: what families
- * of ops hand to the tuner (ocl_family.describe). */
+ * A description of one call of an op, from which the call can be built again without its plan: families of
+ * ops pass it to the tuner (ocl_family.describe). */
 #ifndef ENGINE_OPS_OP_PROBLEM_H
 #define ENGINE_OPS_OP_PROBLEM_H
 

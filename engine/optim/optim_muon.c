@@ -82,7 +82,7 @@ static double matrix_rate(const double *value, int64_t rows, int64_t cols)
 
 /* Emits the products of a batch, from tensors whose matrices are `stride` elements apart. */
 typedef struct operands {
-    int32_t a, b, c, add; /* c = alpha a b + add; add -1: nothing */
+    int32_t a, b, c, add; /* c = alpha a b + add; add -1: nothing is added */
     int64_t stride_a, stride_b, stride_c;
     double alpha;
 } operands;
@@ -101,11 +101,11 @@ static clt_status multiply(ocl_emitter *e, const clt_matrix_batch *batch, ocl_ge
     return ocl_gemm_emit(e, &g, batch->plain ? "simple" : NULL);
 }
 
-/* Each step adds X and G to products of them; a product can add a matrix only without a factor. So with P
- * = G + c/b G G the step is X' = a (X + b/a P X), and the powers of a are multiplied in at the end. For a
- * tall X the smaller G is on the other side: X P with G = X^T X. The same form is used for every X if
- * sums must have the same order on all devices, because rows times rows are added up in vectors as wide
- * as the device's. */
+/* Each step adds X and G to products of them; a product can add a matrix only without a factor. So with P =
+ * G + c/b G G the step is X' = a (X + b/a P X), and the powers of a are multiplied in at the end. For a tall
+ * X the smaller G is on the other side: X P with G = X^T X. The same form is used for every X if sums must
+ * have the same order on all devices, because a product of rows with rows is summed in vectors, whose width
+ * depends on the device. */
 static clt_status orthogonalise(ocl_emitter *e, const clt_matrix_batch *batch, int32_t *result,
                                 double *factor)
 {
@@ -152,7 +152,8 @@ static double spread(const double *value, const clt_update_factors *f, double er
     return value[OTHERS] * clt_optimizer_adamw.spread(value + BETA1, f, error, g, before, after);
 }
 
-/* x' = a x + (b G + c G G) x with G = x x^T; g and h have room for rows x rows, next for as much as x. */
+/* x' = a x + (b G + c G G) x with G = x x^T; g and h have room for rows x rows, `next` for as many elements
+ * as x. */
 static void step_reference(int64_t rows, int64_t cols, double *x, double *g, double *h, double *next)
 {
     for (int64_t i = 0; i < rows; i++)

@@ -10,7 +10,7 @@
 #include "engine/config/part.h"
 
 /* The most keys, states (arrays as large as the parameters) and corrections (numbers that depend on the
- * number of the update, as Adam's 1 - beta^t) of one optimizer. */
+ * number of the update, such as Adam's 1 - beta^t) of one optimizer. */
 #define CLT_OPTIMIZER_VALUES 8
 #define CLT_OPTIMIZER_STATES 2
 #define CLT_OPTIMIZER_CORRECTIONS 2
@@ -64,12 +64,12 @@ typedef struct clt_optimizer {
     double (*spread)(const double *value, const clt_update_factors *f, double error, double g,
                      const double *before, const double *after);
     /* Only for an optimizer that updates whole matrices, namely the parameters for which `adapts` is true
-     * (update.clh has the kernels' parameters). `gather` copies what the update is computed from side by
-     * side; `orthogonalise` emits the products (*result is x or y, to be multiplied by *factor); `apply`
+     * (update.clh has the kernels' parameters). `gather` writes the matrices that are made orthogonal, side
+     * by side; `orthogonalise` emits the products (*result is x or y, to be multiplied by *factor); `apply`
      * subtracts the result from the parameters, times the learning rate and `matrix_rate`. NULL: every
      * parameter is updated element by element. */
     const char *gather, *apply;
-    int matrix_states; /* number of its states that a matrix has */
+    int matrix_states; /* how many of the states a matrix has */
     /* key with patterns of parameters that are updated element by element although they are matrices */
     const char *elementwise;
     clt_status (*orthogonalise)(ocl_emitter *e, const clt_matrix_batch *batch, int32_t *result,

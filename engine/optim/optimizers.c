@@ -26,7 +26,7 @@ void clt_optimizer_read(const clt_optimizer *optimizer, const clt_config *config
 {
     for (int i = 0; i < CLT_OPTIMIZER_VALUES && optimizer->config->keys[i].path; i++) {
         const clt_config_key *key = &optimizer->config->keys[i];
-        if (key->type == CLT_CFG_STRINGS) /* names of parameters: job.c */
+        if (key->type == CLT_CFG_STRINGS) /* lists of parameters' names, which job.c reads */
             continue;
         value[i] = key->type == CLT_CFG_BOOL     ? clt_config_bool(config, key->path)
                    : key->type == CLT_CFG_CHOICE ? clt_config_choice(config, key->path)

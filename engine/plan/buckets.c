@@ -13,7 +13,7 @@ typedef struct table {
     clt_bucket *list;
     size_t count, capacity;
     clt_bucket_sizes sizes;
-    uint64_t first; /* of the next bucket, from the start of the slab */
+    uint64_t first; /* first element of the next bucket in the slab */
 } table;
 
 static void table_end_scope(table *t)
@@ -21,7 +21,7 @@ static void table_end_scope(table *t)
     free(t->list);
 }
 
-/* Most elements of the next bucket. */
+/* Largest number of elements of the next bucket. */
 static uint64_t most_elements(const table *t)
 {
     uint64_t grains = (t->count == 0 ? t->sizes.first : t->sizes.rest) / (GRAIN * sizeof(float));

@@ -8,9 +8,9 @@
 
 #include "engine/state/arenas.h"
 
-/* A bucket begins at a multiple of this number of chunks and ends at one, unless it is the last of its
- * slab. It is the most chunks of one partial sum of the gradients' norm (update_family.c). So no partial
- * sum needs two buckets, and the norm has the same bits for any bucket size. */
+/* A bucket begins at a multiple of this number of chunks and ends at one, unless it is the last of its slab.
+ * It is the largest number of chunks of one partial sum of the gradients' norm (update_family.c). So no
+ * partial sum needs two buckets, and the norm has the same bits for any bucket size. */
 #define CLT_BUCKET_CHUNKS 16
 
 typedef struct clt_bucket {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Derived tensors that a plan keeps: functions of a parameter alone, such as the transformed windows of
- * Winograd's algorithm. Their commands stand at the first work that reads them, after the wait for
- * gathered parameters. They are left out as long as their results are valid (realize.c): in training for
- * the rest of a step, in evaluation and prediction until the end. 16-bit copies of parameters (arenas.h)
- * are not made here: the update has the values at hand and writes them itself. */
+ * Winograd's algorithm. Their commands are placed at the first work that reads them, after the wait for
+ * gathered parameters. They are skipped while their results are valid (realize.c): in training for the rest
+ * of a step, in evaluation and prediction until the end. 16-bit copies of parameters (arenas.h) are not made
+ * here: the update already holds the values and writes them itself. */
 #include <string.h>
 
 #include "engine/plan/plan_internal.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With options.tree the gradients of a step's micro-batches are added as a binary tree over their
- * numbers, ((0+1)+(2+3))+..., not one after the other. Ranks with neighbouring micro-batches compute
- * subtrees of it, and comm/ adds these in the same order (comm/sums.c): the same bits for 1, 2, 4 ...
- * ranks. BACKWARD writes the gradient of each micro-batch, then the commands of this file add it to the
- * sums that wait on the levels of the tree (combine.cl). These commands are part of BACKWARD: with
- * several ranks they stand just before the sum of their bucket is posted (pass_sync.c), otherwise at the
- * end. Loss records are added likewise. Buffers that ranks average become the mean over the
- * micro-batches, which all start from the same values. */
+ * With options.tree the gradients of a step's micro-batches are added as a binary tree over their numbers,
+ * ((0+1)+(2+3))+..., not one after the other. Ranks with neighbouring micro-batches compute subtrees of it,
+ * and comm/ adds these in the same order (comm/sums.c): the same bits for 1, 2, 4 ... ranks. BACKWARD writes
+ * the gradient of each micro-batch, then the commands of this file add it to the sums that wait on the
+ * levels of the tree (combine.cl). These commands are part of BACKWARD: with several ranks they come just
+ * before the sum of their bucket is posted (pass_sync.c), otherwise at the end. Loss records are added in
+ * the same way. Buffers that ranks average become the mean over the micro-batches, which all start from the
+ * same values. */
 #include "engine/plan/combine.h"
 #include "engine/plan/plan_internal.h"
 

@@ -31,7 +31,7 @@ uint64_t clt_rows_summed(const clt_plan *plan, const clt_range *bucket)
         else
             before |= first < bucket->elements;
     }
-    /* ranks that divide the update have shares of the whole bucket */
+    /* ranks that divide the update have shares of whole buckets */
     return before && plan->options.shard ? bucket->elements : elements;
 }
 

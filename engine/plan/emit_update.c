@@ -19,7 +19,7 @@ typedef struct update_style {
     bool exact;           /* see clt_update_order */
     uint64_t norm_chunks; /* chunks in one partial sum of the norm */
     uint64_t span;        /* partial sums that one item or group adds up in the second stage */
-    uint64_t direct;      /* with at most this many partial sums the second stage is left out */
+    uint64_t direct;      /* with at most this many partial sums the second stage is skipped */
 } update_style;
 
 static const update_style lane_style = {.norm_chunks = 1, .span = 256, .direct = 512};
@@ -291,8 +291,8 @@ static clt_status find_group(clt_plan *plan, ocl_emitter *e, const clt_matrix_gr
     return find(plan, CLT_ARENA_MATRICES, CLT_U32, group->slab, 2 * group->first, 2 * m->chunks, &m->places);
 }
 
-/* Gathers gradients and states of the chunks that this rank updates into the matrices. Other chunks
- * become zeros. */
+/* Computes the chunks of the matrices that this rank updates, from gradients and states. Other chunks become
+ * zeros. */
 static void emit_gather(clt_plan *plan, ocl_emitter *e, const update_style *style, const range_tensors *t,
                         const group_tensors *m)
 {
@@ -479,9 +479,9 @@ static clt_status find_all(clt_plan *plan, ocl_emitter *e, int32_t slab, const r
     return CLT_OK;
 }
 
-/* Updates this rank's pieces of a slab and gives away their buckets, one after the other: in the order in
- * which the next forward pass needs them, roughly the reverse of backward order. Muon's matrices must be
- * finished before any bucket. */
+/* Updates this rank's pieces of a slab and gives their buckets to the other ranks, one after the other, in
+ * the order in which the next forward pass needs them, roughly the reverse of backward order. Muon's
+ * matrices must be finished before any bucket. */
 static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
                               const range_tensors *own, size_t pieces, const range_tensors *all)
 {

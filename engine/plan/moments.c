@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Hands moments from one work to the next, for the select pass. A norm over the batch needs the mean and
- * variance of each channel of its input, and the work that writes this input has every value at hand. So
+ * variance of each channel of its input, and the work that writes this input already holds every value. So
  * where a training norm follows, that work is asked for moments (clt_call.moments). If the variant that was
  * chosen for it leaves them, the norm gets them; otherwise the norm makes a pass over its input. Nothing
  * else is planned: moments are workspaces of the first work that live until the norm. Recomputed work needs

@@ -96,7 +96,7 @@ size_t clt_plan_commands(const clt_plan *plan)
     for (int p = 0; p < CLT_PHASE_COUNT; p++) {
         for (size_t i = 0; i < plan->phase[p].count; i++)
             n += runs_command(plan, (clt_phase)p, &plan->phase[p].commands[i]);
-        n += p == CLT_PHASE_FORWARD ? runs_of(plan, CLT_PHASE_FORWARD) : 0; /* the copy of each micro-batch */
+        n += p == CLT_PHASE_FORWARD ? runs_of(plan, CLT_PHASE_FORWARD) : 0; /* copies of inputs */
     }
     return n;
 }
@@ -133,7 +133,7 @@ bool clt_sum_arena(const clt_plan *plan, const clt_sum *sum, clt_arena_kind *are
            (sum->kind == CLT_SUM_GRADIENTS || place->arena == CLT_ARENA_PARAM);
 }
 
-/* Memory through which gradients, rows, what the update shares, and exchanges are copied between ranks. */
+/* Memory through which gradients, rows, what the update gathers, and exchanges are copied between ranks. */
 static uint64_t sum_bytes(const clt_plan *plan)
 {
     uint64_t bytes = 0;
@@ -196,7 +196,7 @@ clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
         r.host = sum_bytes(train);
     if (train && train->options.ranks > 1)
         r.shared = (uint64_t)comm_group_bytes(false);
-    if (train && train->n_exchanges > 0) /* they have a group of their own */
+    if (train && train->n_exchanges > 0) /* exchanges have their own group */
         r.shared += (uint64_t)comm_group_bytes(true);
     r.activations = pool > r.inputs ? pool - r.inputs : 0;
     r.total = r.params + r.gradients + r.optimizer + r.state + r.inputs + r.activations + r.staging;

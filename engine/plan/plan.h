@@ -30,7 +30,7 @@
  *           --> ring of CLT_STAGING_SLOTS slots on the device
  *           --> input region             compute queue from here on: one copy on the device,
  *           --> forward --> backward         kernels that read and write slabs and arenas
- *           --> sync (several ranks)         losses and gradients, bucket by bucket beside the backward
+ *           --> sync (several ranks)         losses and gradients, bucket by bucket during the backward
  *                                          pass: read, summed by comm/, written back, waited for
  *           --> update                       norm, finite check, optimizer: arenas alone
  *           --> state block, losses          read back, looked at a step late
@@ -61,8 +61,8 @@ typedef enum clt_phase {
     CLT_PHASE_BACKWARD_ADD, /* later micro-batches: adds to parameter gradients */
     /* adds gradients of embeddings that travel as rows (clt_work); not in the last micro-batch */
     CLT_PHASE_ROWS,
-    CLT_PHASE_SEND,   /* gradients to their communication dtype; run in parts, see clt_sum */
-    CLT_PHASE_SYNC,   /* waits for sums over all ranks, takes them, and begins the norm */
+    CLT_PHASE_SEND,   /* converts gradients to the communication dtype; run in parts, see clt_sum */
+    CLT_PHASE_SYNC,   /* waits for the results of sums over all ranks, and begins the norm */
     CLT_PHASE_UPDATE, /* norm, finite check, clipping, optimizer */
     CLT_PHASE_TAKE,   /* computes what is derived from gathered parameters; run in parts, see clt_sum */
     /* a rank with one micro-batch fewer than others runs it in place of the missing first one, see
@@ -84,21 +84,21 @@ typedef struct clt_loss_scaling {
     uint32_t interval;
 } clt_loss_scaling;
 
-/* Spikes: loss and gradient norm of a step are judged before its update (engine/optim/spike.clh). Limits
- * are in standard deviations above the mean of recent steps; 0: not judged. Mean and deviation are kept
+/* Spikes: loss and gradient norm of a step are judged before its update (engine/optim/spike.clh). Limits are
+ * in standard deviations above the mean of recent steps; 0: not judged. Mean and deviation are updated
  * whatever the action is. */
 typedef struct clt_spike_rule {
     clt_spike_action action;
     float loss, gradient;
-    uint32_t window; /* steps; 0: nothing is kept */
+    uint32_t window; /* steps; 0: no mean and deviation */
 } clt_spike_rule;
 
 /* The order in which the update adds up. Ranks with different devices must agree on it to get the same bits.
  * All fields 0: each device uses the order that suits it. */
 typedef struct clt_update_order {
     uint32_t items; /* work-items of a group; 1: the kernels without work-groups (style lane) */
-    uint32_t plain; /* 1: products inside the update by the kernels that round alike on every device */
-    uint32_t exact; /* 1: division and square root are correctly rounded, which OpenCL C must be asked for */
+    uint32_t plain; /* 1: products of the update use the kernels that round alike on every device */
+    uint32_t exact; /* 1: division and square root are correctly rounded, which is an option of OpenCL C */
     /* dense: 1: no rows of embeddings travel, because devices would add them up in different orders */
     uint32_t dense;
 } clt_update_order;
@@ -132,7 +132,7 @@ uint64_t clt_update_items(const ocl_device_desc *device);
 
 /* --- plan --- */
 
-#define CLT_MAX_SEEDS (2 * CLT_MAX_OUT + CLT_MAX_IN) /* of two nodes that share their inputs */
+#define CLT_MAX_SEEDS (2 * CLT_MAX_OUT + CLT_MAX_IN) /* enough for two nodes that share their inputs */
 
 typedef struct clt_plan_options {
     clt_plan_mode mode;
@@ -223,9 +223,9 @@ typedef struct clt_place {
  * (engine/ops/exchange.h). The posts are in the lists of both backward phases and take effect in the last
  * micro-batch. INDICES and ROWS are gathers: every rank gives `own` and gets what all ranks gave, in rank
  * order. GATHERED: posted by the update. PARAMETERS: a bucket of parameters; the update posts it, and
- * FORWARD of the next step waits for it before its first use. With a grain ranks have shares
- * (comm_share): of gradients each gets its share of the sum; for what the update gathers each gives its
- * share and gets the whole. */
+ * FORWARD of the next step waits for it before its first use. With a grain, ranks have shares (comm_share):
+ * of gradients, each rank gets its share of the sum; of what the update gathers, each gives its share and
+ * gets the whole. */
 typedef enum clt_sum_kind {
     CLT_SUM_LOSSES,
     CLT_SUM_INDICES, /* of the rows */
@@ -237,7 +237,7 @@ typedef enum clt_sum_kind {
 } clt_sum_kind;
 typedef struct clt_sum {
     clt_sum_kind kind;
-    int32_t tensor, slab;         /* what is summed, in place; slab of the store that its values belong to */
+    int32_t tensor, slab;         /* the tensor that is summed in place, and its slab in the store */
     size_t send_first, send_last; /* the commands of SEND that make it, to be run before it is posted */
     size_t take_first, take_last; /* PARAMETERS: the commands of TAKE to run after the wait */
     int64_t grain;                /* unit of the shares, in elements; 0: every rank gets the whole sum */
@@ -325,8 +325,7 @@ clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, con
                             clt_plan **out);
 void clt_plan_destroy(clt_plan *plan);
 CLT_SCOPED_POINTER(clt_plan, clt_plan_destroy)
-/* The call that the variants of an op were offered for its first work in this direction; false: there is no
- * such work. */
+/* The call of the op's first work in this direction; false: there is no such work. */
 bool clt_plan_call(const clt_plan *plan, const clt_op *op, bool backward, clt_call *call);
 
 /* Bytes by class. On the device: store arenas, plan slabs, and staging, which is the ring of batches and,
@@ -342,7 +341,7 @@ clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval);
 /* Per step: each command counts once for each micro-batch that runs it. Commands of derived tensors count
  * once, although not every step runs them. */
 double clt_plan_flops(const clt_plan *plan);
-/* The same sum of another figure of the commands. */
+/* The same sum for another figure of the commands. */
 double clt_plan_sum(const clt_plan *plan, double (*of)(const void *context, const ocl_command *command),
                     const void *context);
 size_t clt_plan_commands(const clt_plan *plan);

@@ -7,7 +7,7 @@
 #include "engine/plan/plan.h"
 #include "engine/graph/step_block.h"
 
-#define CLT_TIME_SUB 4096u /* times of one piece of work: its commands beyond that many share the last one */
+#define CLT_TIME_SUB 4096u /* times of one piece of work: all further commands share the last one */
 
 /* derived.c: decides whether a derived tensor is kept (ocl_emitter.derive). */
 clt_status clt_plan_derive(void *plan, const ocl_derivation *derivation, ocl_derived *out);

@@ -214,7 +214,6 @@ static bool primed_before(const ocl_command **seen, size_t *count, const ocl_com
     return false;
 }
 
-/* Host commands, which need the other ranks, are left out. */
 /* Tells which command the driver refused. */
 static void note_refusal(const clt_realized *r, const ocl_command *command, clt_status status,
                          ocl_refusal *refusal)
@@ -246,7 +245,7 @@ static clt_status prime_all(clt_realized *r, ocl_progress_fn progress, void *pro
     return CLT_OK;
 }
 
-/* Host commands, which need the other ranks, are left out. */
+/* Host commands, which need the other ranks, are skipped. */
 clt_status clt_realized_prime(clt_realized *r, ocl_progress_fn progress, void *progress_context,
                               ocl_refusal *refusal)
 {

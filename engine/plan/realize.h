@@ -63,7 +63,7 @@ typedef struct clt_realize_options {
 
 clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,
                             clt_realized **out);
-/* Two plans that share slabs, either of which may be NULL. Their programs are built in one go. */
+/* Two plans that share slabs, either of which may be NULL. Their programs are built together. */
 clt_status clt_plans_realize(const clt_plan *const plans[2], ocl_device *device,
                              const clt_realize_options *options, clt_realized *out[2]);
 void clt_realized_destroy(clt_realized *realized);
@@ -71,9 +71,9 @@ CLT_SCOPED_POINTER(clt_realized, clt_realized_destroy)
 /* Enqueues one phase, without the commands of derived tensors that are still valid. */
 clt_status clt_realized_run(clt_realized *realized, clt_phase phase);
 /* Runs the commands of all phases on zeroed slabs, each kernel once, and waits for each; host commands,
- * which need the other ranks, are left out. To be called before parameters are initialised. progress (may
- * be NULL) is called with each command before it runs; refusal (may be NULL) receives the command that
- * could not be run. */
+ * which need the other ranks, are skipped. To be called before parameters are initialised. progress (may be
+ * NULL) is called with each command before it runs; refusal (may be NULL) receives the command that could
+ * not be run. */
 clt_status clt_realized_prime(clt_realized *realized, ocl_progress_fn progress, void *progress_context,
                               struct ocl_refusal *refusal);
 /* The buffer and the offset of a tensor. */
@@ -81,7 +81,7 @@ clt_status clt_realized_resolve(const clt_realized *realized, int32_t tensor, oc
                                 uint64_t *offset);
 /* Blocking read or write of a whole tensor (tests, checker, checkpoints). */
 clt_status clt_realized_read(const clt_realized *realized, int32_t tensor, void *out);
-/* The same of a float tensor of any storage type, as f32. */
+/* The same for a float tensor of any storage type, as f32. */
 clt_status clt_realized_read_f32(const clt_realized *realized, int32_t tensor, float *out);
 clt_status clt_realized_write(const clt_realized *realized, int32_t tensor, const void *data);
 

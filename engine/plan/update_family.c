@@ -52,7 +52,7 @@ static bool accepts_group(const void *problem, const ocl_device_desc *device, ch
     if (clt_local_group(device, CLT_STORE_CHUNK) > 1)
         return true;
     /* with groups of one work-item update.clh would compile the kernels of style lane */
-    snprintf(reason, size, "the device runs groups of one work-item, which variant lane is for");
+    snprintf(reason, size, "the device runs only groups of one work-item; variant lane is made for these");
     return false;
 }
 
@@ -104,8 +104,9 @@ clt_status clt_update_emit(clt_plan *plan, ocl_emitter *e)
     if (!total)
         CLT_FAIL(CLT_ECONFIG, "planning: the model has no trainable parameter; nothing can be trained");
     if (total > INT32_MAX) /* leaves half the range of u32 for rounding launches up */
-        CLT_FAIL(CLT_EUNSUPPORTED, "planning: %llu parameters in chunks of %d; at most 2^31 chunks fit",
-                 (unsigned long long)total * CLT_STORE_CHUNK, CLT_STORE_CHUNK);
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "planning: the parameters fill %llu chunks of %d; at most 2^31-1 chunks fit",
+                 (unsigned long long)total, CLT_STORE_CHUNK);
     e->label = "update";
     return ocl_family_emit(e, &clt_update_family, &problem, e->label, forced(plan));
 }

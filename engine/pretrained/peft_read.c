@@ -432,7 +432,7 @@ static clt_status open_all(clt_peft *a, const char *folder)
     CLT_TRY(open_file(a));
     CLT_TRY(add_targets(a));
     CLT_TRY(add_parts(a));
-    CLT_TRY(clt_safetensors_take_off(a->file, WRAPPER));
+    CLT_TRY(clt_safetensors_strip_prefix(a->file, WRAPPER));
     for (int i = 0; i < p->count; i++)
         if (!p->items[i].value || !p->items[i].reason)
             return CLT_ENOMEM;
@@ -523,8 +523,8 @@ clt_status clt_peft_join(clt_peft *a, clt_safetensors **base)
     for (int i = 0; i < clt_safetensors_count(a->file); i++)
         if (clt_ends_with(clt_safetensors_at(a->file, i)->name, END_BASE))
             CLT_TRY(check_base(a, *base, clt_safetensors_at(a->file, i)));
-    clt_safetensors_leave_out(a->file, is_copy, NULL);
-    clt_safetensors_leave_out(*base, is_replaced, a->file);
+    clt_safetensors_remove_if(a->file, is_copy, NULL);
+    clt_safetensors_remove_if(*base, is_replaced, a->file);
     return clt_safetensors_join(base, CLT_TAKE(a->file), a->p.folder);
 }
 

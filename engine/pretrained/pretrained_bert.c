@@ -18,7 +18,7 @@ static void read_activation(clt_pretrained *p)
     const char *ours = clt_pretrained_activation(said ? said : "gelu");
     if (!ours)
         clt_pretrained_problem(p, "hidden_act",
-                               "is none of gelu, gelu_new, relu and silu, which cltrain's bert has");
+                               "is not one of gelu, gelu_new, relu and silu, which cltrain's bert has");
     else
         clt_pretrained_add(p, "model.activation", clt_arena_printf(p->arena, "\"%s\"", ours),
                            clt_arena_printf(p->arena, "hidden_act is %.40s", said ? said : "left out"),

@@ -12,7 +12,7 @@ static void read_activation(clt_pretrained *p)
     const char *ours = clt_pretrained_activation(said);
     if (!ours) {
         const char *why = clt_arena_printf(
-            p->arena, "'%.40s' is none of gelu_new, gelu, relu and silu, which cltrain's gpt has", said);
+            p->arena, "'%.40s' is not one of gelu_new, gelu, relu and silu, which cltrain's gpt has", said);
         clt_pretrained_problem(p, "activation_function", why ? why : "");
         return;
     }

@@ -100,8 +100,8 @@ static void read_scaling(clt_pretrained *p, const clt_json *rope, double longest
         if (strcmp(known[i][0], type) == 0)
             ours = known[i][1];
     if (!ours) {
-        const char *why =
-            clt_arena_printf(p->arena, "'%.40s' is none of default, linear, dynamic, llama3 and yarn", type);
+        const char *why = clt_arena_printf(
+            p->arena, "'%.40s' is not one of default, linear, dynamic, llama3 and yarn", type);
         clt_pretrained_problem(p, "rope_type", why ? why : "");
         return;
     }

@@ -31,10 +31,9 @@ static clt_status compare(const char *folder, const clt_tokenizer *own, const cl
     bool special = clt_tokenizer_surplus(used, vocab, &surplus);
     CLT_TRY(clt_str_check(&surplus));
     if (tokens > vocab && special)
-        CLT_INFO(
-            "the model of '%.300s' has no rows for special tokens of the tokenizer (%.300s), to which no "
-            "text leads: %s",
-            folder, what, surplus.text);
+        CLT_INFO("the model of '%.300s' has no rows for special tokens of the tokenizer (%.300s), which no "
+                 "text becomes: %s",
+                 folder, what, surplus.text);
     else if (tokens > vocab)
         CLT_FAIL(CLT_EDATA,
                  "the data's tokenizer (%.300s) has %lld tokens, the model of '%.300s' %lld, which lacks %s; "
@@ -53,10 +52,9 @@ static clt_status compare(const char *folder, const clt_tokenizer *own, const cl
             "no tokenizer lies beside them; set data.tokenizer to the one that they were trained with",
             what, (long long)tokens, folder, (long long)theirs);
     if (own && clt_tokenizer_hash(own) != clt_tokenizer_hash(used))
-        CLT_WARN(
-            "the data's tokenizer (%.300s) is another one than that beside the weights of '%.300s'; ids may "
-            "mean other texts",
-            what, folder);
+        CLT_WARN("the data's tokenizer (%.300s) differs from the one beside the weights of '%.300s'; ids may "
+                 "mean other texts",
+                 what, folder);
     return CLT_OK;
 }
 

@@ -103,11 +103,10 @@ static bool has_sso(const clt_key_seeker *seeker)
 static clt_status fetch_sso(clt_key_seeker *seeker, clt_keys *out, bool *there)
 {
     (void)out, (void)there;
-    CLT_FAIL(
-        CLT_ESTORAGE,
-        "the profile '%s' uses single sign-on, which cltrain does not: a profile with 'credential_process "
-        "= aws configure export-credentials --profile %s' fetches its keys, and names them to cltrain",
-        seeker->name, seeker->name);
+    CLT_FAIL(CLT_ESTORAGE,
+             "the profile '%s' uses single sign-on, which cltrain cannot use: a profile with "
+             "'credential_process = aws configure export-credentials --profile %s' gets its keys for cltrain",
+             seeker->name, seeker->name);
 }
 const clt_key_source clt_keys_sso = {"sso", "single sign-on of the profile '%s', which cltrain cannot use",
                                      has_sso, fetch_sso};

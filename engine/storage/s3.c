@@ -325,7 +325,7 @@ static clt_status add_object(clt_s3_list *list, clt_xml contents, const char *pr
     if (encoded)
         decode_url(key.text);
     if (strncmp(key.text, prefix, strlen(prefix)) != 0)
-        CLT_FAIL(CLT_ESTORAGE, "a list of the keys that begin with '%s' has another one", prefix);
+        CLT_FAIL(CLT_ESTORAGE, "a list of the keys that begin with '%s' has a key that does not", prefix);
     CLT_TRY(
         clt_grow(&list->object, &list->capacity, list->count + 1, sizeof *list->object, "a list of objects"));
     clt_s3_object *o = &list->object[list->count];
@@ -380,7 +380,7 @@ clt_status clt_s3_list_all(clt_s3 *s3, const char *prefix, clt_s3_list *list)
         CLT_TRY(clt_s3_perform(s3, &call, &reply));
         CLT_TRY(add_page(s3, &reply, prefix, list, token, sizeof token));
         if (token[0] && strcmp(token, before) == 0)
-            CLT_FAIL(CLT_ESTORAGE, "s3://%s: a list of objects goes round in a circle", s3->bucket);
+            CLT_FAIL(CLT_ESTORAGE, "s3://%s: the list of objects repeats itself", s3->bucket);
     } while (token[0]);
     if (list->count > 1)
         qsort(list->object, list->count, sizeof *list->object, compare_keys);

@@ -401,7 +401,7 @@ static clt_status read_marker(const clt_s3 *s3, const clt_s3_reply *reply, uploa
         CLT_FAIL(CLT_ESTORAGE, "s3://%s: an incomplete list of uploads lacks the marker of its next part",
                  s3->bucket);
     if (strcmp(m->key, before.key) == 0 && strcmp(m->id, before.id) == 0)
-        CLT_FAIL(CLT_ESTORAGE, "s3://%s: a list of uploads goes round in a circle", s3->bucket);
+        CLT_FAIL(CLT_ESTORAGE, "s3://%s: the list of uploads repeats itself", s3->bucket);
     return CLT_OK;
 }
 

@@ -113,12 +113,13 @@ clt_status clt_sweep_spent(const clt_sweep_options *o, const clt_sweep_spending 
     char money[2][CLT_MONEY_TEXT];
     if (o->budget > 0 && spending->cost >= o->budget)
         CLT_FAIL(code,
-                 "the trials have cost %s, and --budget is %s; the same command with a larger one goes on",
+                 "the trials have cost %s, and --budget is %s; the same command with a larger one resumes "
+                 "the sweep",
                  clt_money_text(spending->cost, "", money[0]), clt_money_text(o->budget, "", money[1]));
     if (o->hours > 0 && spending->hours >= o->hours)
-        CLT_FAIL(
-            code,
-            "the trials were trained for %.4g hours, and --hours is %g; the same command with more goes on",
-            spending->hours, o->hours);
+        CLT_FAIL(code,
+                 "the trials were trained for %.4g hours, and --hours is %g; the same command with more "
+                 "hours resumes the sweep",
+                 spending->hours, o->hours);
     return CLT_OK;
 }

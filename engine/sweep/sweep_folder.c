@@ -175,7 +175,7 @@ static clt_status prepare_text(const clt_sweep *s, const char *folder)
     CLT_TRY(trained_members(other, path, &there));
     if (strcmp(here.text, there.text) != 0)
         CLT_FAIL(CLT_ECONFIG,
-                 "'%s' holds another sweep than %s; give another folder with --out, or go on with that one: "
+                 "'%s' holds another sweep than %s; give another folder with --out, or resume that sweep: "
                  "cltrain sweep %s",
                  folder, s->source, folder);
     if (s->method == CLT_SWEEP_HALVING)
@@ -346,9 +346,8 @@ static clt_status check_idle(const clt_sweep *s, const char *folder, int rung)
         CLT_TRY(clt_sweep_record_path(s, folder, "lease", t, rung, "", &path));
         if (clt_lease_holder(path, who, sizeof who))
             CLT_FAIL(CLT_EUSAGE,
-                     "--again: %s trains %s; with halving, end all workers before; without --again this "
-                     "command works beside "
-                     "them, and takes over the trials of a machine that is gone",
+                     "--again: %s trains %s; with halving, end all workers first; without --again this "
+                     "command works beside them and takes over the trials of a machine that is gone",
                      who, clt_sweep_trial_name(s, t, name));
     }
     return CLT_OK;

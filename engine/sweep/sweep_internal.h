@@ -66,7 +66,7 @@ const char *clt_sweep_upload(const clt_sweep *sweep, int trial, clt_str *shown);
 /* The seconds that the end of the trial's training may take for its uploads (checkpoint.upload_seconds) and
  * its hooks (hooks.seconds); INFINITY: as long as its uploads take. */
 double clt_sweep_end_seconds(const clt_sweep *sweep, int trial);
-/* Whether this machine can train at all, by what is the same for all trials: CLT_ECONFIG for variables of the
+/* Checks that this machine can train at all, as far as no trial matters: CLT_ECONFIG for variables of the
  * environment, CLT_EDATA for data that is not here. *unchecked: why the data was not looked at; NULL: it
  * was. */
 clt_status clt_sweep_check_machine(const clt_sweep *sweep, const char **unchecked);

@@ -34,7 +34,7 @@ typedef struct reader {
     clt_sweep *sweep;
     int64_t trials;  /* 0: not given */
     clt_start start; /* says which weights the trials start from */
-    bool trains;     /* else the sweep is only to be shown */
+    bool trains;     /* the sweep will train; false: it is only shown */
 } reader;
 
 /* CLT_ECONFIG with the place of a value. */
@@ -223,7 +223,7 @@ static clt_status read_values(const reader *r, const clt_json *list, clt_sweep_k
         CLT_TRY(value_text(r, value, &key->values[key->count]));
         for (int i = 0; i < key->count && r->trains; i++)
             if (strcmp(key->values[i], key->values[key->count]) == 0)
-                return refuse(r, value, "%s: %s is there twice, which makes trials that are the same",
+                return refuse(r, value, "%s: %s is listed twice, which would train the same trial twice",
                               key->path, key->values[i]);
         key->count++;
     }
@@ -247,7 +247,7 @@ static clt_status read_keys(const reader *r, const clt_json *keys)
         CLT_TRY(check_members(r, object, names, COUNT(names)));
         const clt_json *list = clt_json_get(object, "values");
         if (list && clt_json_count(object) > 1)
-            return refuse(r, object, "%s: \"values\" stands alone", key->path);
+            return refuse(r, object, "%s: \"values\" cannot be combined with other members", key->path);
         CLT_TRY(list ? read_values(r, list, key) : read_range(r, object, key));
         if (s->method == CLT_SWEEP_HALVING &&
             (strcmp(key->path, "train.steps") == 0 || strcmp(key->path, "train.epochs") == 0))
@@ -341,7 +341,7 @@ static clt_status read_numbers(reader *r, const clt_json *root)
     s->seed = (uint64_t)seed;
     if (s->method == CLT_SWEEP_GRID && r->trials > 0)
         return refuse(r, clt_json_get(root, "trials"),
-                      "trials: a grid has as many as its keys have combinations");
+                      "trials: a grid has one trial for each combination of its keys; remove it");
     if (s->method != CLT_SWEEP_GRID && r->trials == 0)
         return refuse(r, root, "\"trials\" is missing: the number of combinations to draw");
     return CLT_OK;
@@ -443,10 +443,10 @@ static bool lacks_metric(const clt_config *c, clt_fact metric)
 static clt_status check_trial(const clt_sweep *s, const clt_config *config, int trial)
 {
     if (s->method == CLT_SWEEP_HALVING && !clt_config_bool(config, "checkpoint.final"))
-        CLT_FAIL(CLT_ECONFIG,
-                 "%s: trial %d: checkpoint.final=false: halving goes on from the checkpoint at the end of a "
-                 "rung",
-                 s->source, trial + 1);
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "%s: trial %d: checkpoint.final=false: halving resumes from the checkpoint at the end of a rung",
+            s->source, trial + 1);
     if (clt_stem(clt_config_string(config, "monitor.prometheus"), ".prom") > 0)
         CLT_FAIL(CLT_ECONFIG,
                  "%s: trial %d: monitor.prometheus names one file, which all trials would write; name a "

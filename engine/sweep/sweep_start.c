@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line of a trial's training, and what a worker checks before it takes its first trial: what
- * does not depend on the trial, so that a machine that is set up wrongly fails no trial. */
+ * The command line of a trial's training, and the checks that a worker makes before it takes its first
+ * trial. They do not depend on the trial, so that a machine that is set up wrongly fails no trial. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #include "engine/sweep/sweep_internal.h"
 
 #define UPLOAD "checkpoint.upload"
-#define DEAF_SECONDS 5.0 /* that a killed hook may take to end */
+#define ABANDON_SECONDS 5.0 /* that a killed hook may take to end */
 
 /* --- the command line --- */
 
@@ -67,7 +67,7 @@ double clt_sweep_end_seconds(const clt_sweep *s, int trial)
     /* at the end one of the first two may run while the newest event waits for it */
     const int runs = 2 * has_hook(s, trial, "hooks.on_notice") + 2 * has_hook(s, trial, "hooks.on_save") +
                      has_hook(s, trial, "hooks.on_exit");
-    double seconds = runs * (number(s, trial, "hooks.seconds") + DEAF_SECONDS);
+    double seconds = runs * (number(s, trial, "hooks.seconds") + ABANDON_SECONDS);
     CLT_SCOPED(clt_str) shown = {0};
     if (clt_sweep_upload(s, trial, &shown)[0]) {
         const double most = number(s, trial, "checkpoint.upload_seconds");

@@ -133,7 +133,7 @@ clt_status clt_sweep_runs(const char *const *paths, int count, int most, clt_fil
         sweeps += clt_sweep_is_folder(paths[i]);
     int room = most - (count - sweeps); /* for trials */
     if (room < sweeps)
-        CLT_FAIL(CLT_EUSAGE, "there is room for %d runs, and there are %d", most, count);
+        CLT_FAIL(CLT_EUSAGE, "at most %d runs can be compared, and there are %d", most, count);
     for (int i = 0; i < count; i++) {
         const size_t before = out->count;
         if (!clt_sweep_is_folder(paths[i])) {

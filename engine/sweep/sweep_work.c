@@ -33,11 +33,12 @@
 
 /* A training, or the place for one. */
 typedef struct slot {
-    int trial;      /* -1: none */
-    pid_t process;  /* 0: it waits for the run folder to become free */
-    bool told;      /* it was told to end, or its waiting was reported */
-    bool killed;    /* it was told to end, and killed because it did not */
-    double told_at; /* when it was told to end */
+    int trial;             /* -1: none */
+    pid_t process;         /* 0: it waits for the run folder to become free */
+    bool waiting_reported; /* it was reported that it waits */
+    bool asked_to_end;
+    bool killed;     /* it was asked to end, and killed because it did not */
+    double asked_at; /* when it was asked to end */
     double renewed;
     int64_t output_from; /* where the output of this training begins in its file */
     char *lease;         /* path of the lease */
@@ -154,13 +155,13 @@ static clt_status start(worker *w, slot *at)
     CLT_TRY(trial_path(w, at->trial, &run));
     CLT_TRY(folder_is_taken(run, &taken));
     if (taken) {
-        if (!at->told)
+        if (!at->waiting_reported)
             tell(w, "%s: an earlier training in its folder is still ending",
                  clt_sweep_trial_name(w->sweep, at->trial, name));
-        at->told = true;
+        at->waiting_reported = true;
         return CLT_OK;
     }
-    at->told = false;
+    at->waiting_reported = false;
     CLT_TRY(clt_arena_create(&arena));
     clt_sweep_command c = {.arena = arena, .program = w->program};
     CLT_TRY(clt_sweep_make_command(w->sweep, at->trial, w->rung, w->config, run, at->device, &c));
@@ -254,11 +255,11 @@ static void end_without_metric(worker *w, const char *name)
 {
     const char *metric = clt_fact_columns[w->sweep->metric].key;
     tell(w, "%s is complete and has no %s", name, metric);
-    close_by(w, clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
-                         "%s is complete and has no %s, by which the trials are compared: name another "
-                         "\"metric\" in the sweep's file; the same command then goes on without training it "
-                         "again",
-                         name, metric));
+    close_by(
+        w, clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
+                    "%s is complete and has no %s, by which the trials are compared: name another \"metric\" "
+                    "in the sweep's file; the same command then continues without training it again",
+                    name, metric));
     w->ending = true;
 }
 
@@ -355,7 +356,7 @@ static clt_status judge(worker *w, const slot *at, int state)
                  strsignal(WTERMSIG(state)));
         if (!at->killed && !was_stopped(w, WTERMSIG(state)))
             return record_failure(w, at, WTERMSIG(state) == SIGKILL, true, reason);
-        tell(w, "%s was interrupted and can go on", name);
+        tell(w, "%s was interrupted and can be resumed", name);
         close_by(w, clt_fail(CLT_EINTERRUPTED, __FILE__, __LINE__, "%s was %s", name, reason));
         return CLT_OK;
     }
@@ -364,7 +365,7 @@ static clt_status judge(worker *w, const slot *at, int state)
         const char *end = ended_for_good(w, at);
         if (end)
             return record_failure(w, at, false, false, end);
-        tell(w, "%s was interrupted and can go on", name);
+        tell(w, "%s was interrupted and can be resumed", name);
         close_by(w, clt_fail(CLT_EINTERRUPTED, __FILE__, __LINE__, "%s was interrupted: %s", name,
                              without_status(words, CLT_EINTERRUPTED)));
         return CLT_OK;
@@ -373,7 +374,7 @@ static clt_status judge(worker *w, const slot *at, int state)
     if (machine != CLT_OK) {
         if (machine != CLT_EDEVICE) /* the trial may be the reason, where there is a device */
             CLT_TRY(record_failure(w, at, true, true, words));
-        tell(w, "%s ended with code %d and can go on elsewhere", name, code);
+        tell(w, "%s ended with code %d and can be resumed on another machine", name, code);
         close_by(w, clt_fail(machine, __FILE__, __LINE__, "%s: %s", name, without_status(words, machine)));
         return CLT_OK;
     }
@@ -389,7 +390,7 @@ static clt_status leave(worker *w, slot *at)
     free(CLT_TAKE(at->lease));
     at->trial = -1;
     at->process = 0;
-    at->told = at->killed = false;
+    at->waiting_reported = at->asked_to_end = at->killed = false;
     w->looked = 0;
     return status;
 }
@@ -406,20 +407,20 @@ static clt_status end_training(worker *w, slot *at, int state)
 
 /* --- the loop --- */
 
-/* Tells a training to save and end, and kills it when it has not ended in time, as one that hangs in a driver
- * does not. The trial goes on from its newest checkpoint. */
+/* Tells a training to save and end, and kills it when it has not ended in time, as one that hangs in a
+ * driver does not. The trial later resumes from its newest checkpoint. */
 static void end_process(const worker *w, slot *at, double now)
 {
     char name[CLT_SWEEP_NAME];
-    if (!at->told) {
-        at->told = true;
-        at->told_at = now;
+    if (!at->asked_to_end) {
+        at->asked_to_end = true;
+        at->asked_at = now;
         (void)kill(at->process, SIGTERM);
     } else if (!at->killed &&
-               now - at->told_at > w->options->grace_seconds + clt_sweep_end_seconds(w->sweep, at->trial)) {
+               now - at->asked_at > w->options->grace_seconds + clt_sweep_end_seconds(w->sweep, at->trial)) {
         at->killed = true;
-        tell(w, "%s: its training has not ended in the %.0f s after it was told to, and is killed",
-             clt_sweep_trial_name(w->sweep, at->trial, name), now - at->told_at);
+        tell(w, "%s: its training did not end within %.0f s after it was asked to, so it is killed",
+             clt_sweep_trial_name(w->sweep, at->trial, name), now - at->asked_at);
         (void)kill(-at->process, SIGKILL); /* it leads a process group, which may include its hooks */
     }
 }

@@ -143,7 +143,7 @@ void clt_verify_repeat(const clt_verify_options *o, const char *name, uint64_t s
 {
     char caps[256], limits[OCL_SIZE_LIMITS_TEXT];
     ocl_size_limits in_use;
-    if (ocl_size_limits_in_use(&in_use) != CLT_OK) /* then no device was found, and nothing could fail */
+    if (ocl_size_limits_in_use(&in_use) != CLT_OK) /* then no device was found, so no check failed */
         clt_error_clear();
     ocl_size_limits_text(&in_use, limits, sizeof limits);
     snprintf(out, size, "cltrain verify -t '%s' --seed %llu --device %s", name, (unsigned long long)seed,
@@ -213,8 +213,8 @@ static bool is_costly(const clt_verify_session *session, ocl_answer answer)
     return session->options->small && session->desc.is_cpu && answer == OCL_ANSWER_NO;
 }
 
-/* On a CPU, kernels for bf16 and for f16 differ only in the conversions, of which `known` checks every
- * value. Compiling the kernels for bf16 would take a fifth of the quick list's time. */
+/* On a CPU, kernels for bf16 and for f16 differ only in the conversions, and the checks `known` cover every
+ * value of these. Compiling the kernels for bf16 would take a fifth of the quick list's time. */
 static bool is_like_f16(const clt_verify_session *session, const clt_verify_item *item)
 {
     return item->bf16 && session->options->own_forms && session->desc.is_cpu;
@@ -226,8 +226,9 @@ bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, 
         return false;
     if (!is_like_f16(session, item))
         return true;
-    clt_verify_set(outcome, CLT_VERIFY_SKIP,
-                   "left to the whole run on a CPU device: bf16 is computed as f16 is");
+    clt_verify_set(
+        outcome, CLT_VERIFY_SKIP,
+        "skipped by --quick on a CPU device, where bf16 is computed as f16 is; 'cltrain verify' checks it");
     (void)clt_verify_finish(session, outcome, CLT_OK); /* only failures of checks end a run */
     return false;
 }
@@ -246,7 +247,7 @@ bool clt_verify_offers(const clt_verify_session *session, const char *what, uint
                            ocl_cap_name(cap), ocl_answer_name(report.answer), report.reason);
         else if (is_costly(session, report.answer))
             clt_verify_set(outcome, CLT_VERIFY_SKIP,
-                           "%s: left to the whole run on a CPU device without %s: %s", what,
+                           "%s: skipped with small cases on a CPU device without %s: %s", what,
                            ocl_cap_name(cap), report.reason);
         else
             continue;
@@ -379,7 +380,8 @@ static clt_status run_selection(const clt_verify_options *options, const verify_
     clt_status status = begin(&session);
     if (status == CLT_OK && options->opened)
         options->opened(options->context, &session.desc);
-    int passes = options->claim ? 2 : 1; /* with an end in time more, until one of them runs no check */
+    /* with an end in time, more passes follow until one of them runs no check */
+    int passes = options->claim ? 2 : 1;
     for (bool more = true; status == CLT_OK && more; session.pass++) {
         uint64_t before = session.ran;
         session.matched = 0;

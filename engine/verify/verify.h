@@ -40,7 +40,7 @@ typedef struct clt_verify_result {
     uint64_t index;   /* number of matching checks before this one */
     const char *name; /* "softmax.odd[row]/correct" */
     clt_verify_state state;
-    clt_status status;    /* not CLT_OK: the check could not be carried out; state is SKIP or FAIL */
+    clt_status status;    /* not CLT_OK: the check could not be run to its end; state is SKIP or FAIL */
     const char *reason;   /* why it was skipped or failed */
     double error, limit;  /* largest error and its limit, in the same unit */
     double ms;            /* perf: device time of one run; else duration of the check */
@@ -56,14 +56,14 @@ typedef struct clt_verify_claim {
     uint64_t index; /* number of matching checks before it */
     const char *subject, *op_case;
     int pass;       /* 0 or 1, or more with clt_verify_options.until */
-    uint64_t round; /* 1; who answers the claim may set it, and with it the seed of the case */
+    uint64_t round; /* 1, unless the callback sets it; it determines the seed of the case */
 } clt_verify_claim;
 
 /* Alters cases and takes wrong values (verify_internal.h). */
 typedef struct clt_verify_reducer clt_verify_reducer;
 
 typedef struct clt_verify_options {
-    /* Patterns (globs) of names, separated by commas. "/mode" and "[variant]" may be left out; '[' is not
+    /* Patterns (globs) of names, separated by commas. "/mode" and "[variant]" are optional; '[' is not
      * special. NULL: all names. */
     const char *pattern;
     /* A pattern, or NULL. If set, `pattern` is the whole name of one check. It is run alone; if it passes,
@@ -82,8 +82,8 @@ typedef struct clt_verify_options {
     double until;
     /* May be NULL. With workers only spec, name, driver, platform and is_cpu of the description are set. */
     void (*opened)(void *context, const ocl_device_desc *device);
-    /* Called before each case; false: its checks are left out. NULL: all run. If set, the list is gone
-     * through twice, so that cases that were left to others in pass 0 can be claimed in pass 1. */
+    /* Called before each case; false: its checks are skipped. NULL: all checks run. With this function the
+     * list is traversed twice, so that cases that were left to others in pass 0 can be claimed in pass 1. */
     bool (*claim)(void *context, clt_verify_claim *claim);
     /* Called before each check; may be NULL. index: number of matching checks before it. */
     void (*begun)(void *context, uint64_t index, const char *name);
@@ -100,10 +100,10 @@ typedef struct clt_verify_summary {
 
 /* CLT_ECHECK if a check failed; the summary is always filled in. */
 clt_status clt_verify_run(const clt_verify_options *options, clt_verify_summary *summary);
-/* The same in worker processes, among which the cases are divided; results are delivered one at a time as
- * they come. A check in which the driver crashes, loses the device or takes longer than `limit` seconds
- * fails, and a new worker goes on after it. jobs: largest number of workers; 0: as many as are useful (one
- * if speed is measured). If no worker can be started, the checks run in this process. */
+/* Runs checks as clt_verify_run does, but in worker processes that share the cases; results are delivered
+ * one at a time as they come. A check in which the driver crashes, loses the device or takes longer than
+ * `limit` seconds fails, and a new worker continues after it. jobs: largest number of workers; 0: as many as
+ * are useful (one if speed is measured). If no worker can be started, the checks run in this process. */
 clt_status clt_verify_run_workers(const clt_verify_options *options, double limit, int jobs,
                                   clt_verify_summary *summary);
 /* *out: the number of checks that match the options, including shards; needs no device. */

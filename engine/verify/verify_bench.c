@@ -83,9 +83,9 @@ static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject,
     return CLT_OK;
 }
 
-/* Adds a tensor for the gradient of an input, to which both nodes add. In a training this is what layers
- * after the nodes have left there: it is not zero where a node adds nothing. Every second input has one, so
- * that a kernel with several gradients adds to some and writes others. */
+/* Adds a tensor for the gradient of an input, to which both nodes add. In a training, layers after the nodes
+ * have left values there, so it is not zero where a node adds nothing. Every second input has one, so that a
+ * kernel with several gradients adds to some and writes others. */
 static clt_status add_earlier(clt_graph *graph, const clt_verify_setup *setup, const clt_tensor *in,
                               int32_t *earlier)
 {
@@ -335,8 +335,8 @@ static clt_status make_plan(clt_verify_session *session, const clt_verify_subjec
             return CLT_OK;
         if (status != CLT_EUNSUPPORTED || !may_refuse(subject))
             return status;
-        if (subject->op_case->tuned >
-            0) /* of values that a case asks for, any refusal is one of these values */
+        /* the case sets tunables: any refusal is a refusal of their values */
+        if (subject->op_case->tuned > 0)
             snprintf(reason, sizeof reason, "variant %s: %s", subject->variant, clt_error_text());
         else if (!refusal(subject, reason, sizeof reason))
             return status;

@@ -75,7 +75,7 @@ static bool any_past_caches(const clt_plan *plan)
     return false;
 }
 
-/* Large arrays are written with nontemporal stores. Plans the same op for this device with almost no cache,
+/* Large arrays are written with nontemporal stores. Plans the same op as if this device had almost no cache,
  * so that these stores are used; results must be equal. If the op has no such stores, the plan is the same
  * and is not run. */
 static clt_status bits_past_caches(clt_verify_session *session, run *r,

@@ -166,7 +166,7 @@ static void judge_all(clt_verify_outcome *o, const char *what, const judgement *
         tell(o, what, j, got, nmse_limit);
 }
 
-/* Counts a comparison and ends it: the next one has another source, or none. */
+/* Counts a comparison and ends it: its source does not hold for the next one. */
 static void conclude(clt_verify_outcome *o, const char *what, const judgement *j, const double *got, size_t n,
                      double limit, double nmse_limit)
 {

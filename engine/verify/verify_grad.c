@@ -166,7 +166,8 @@ clt_status clt_verify_grad(clt_verify_session *session, const clt_verify_subject
 {
     clt_verify_bench bench = {0}; /* without a device: only the ids of the graph are used */
     clt_verify_setup setup = CLT_VERIFY_SINGLE;
-    clt_verify_data data = {.unrounded = true}; /* a maximum of two equal numbers has no derivative */
+    /* unrounded, so that no two numbers are equal: their maximum would have no derivative */
+    clt_verify_data data = {.unrounded = true};
     clt_ref_call call;
     CLT_SCOPED(clt_graph) *graph = NULL;
     CLT_SCOPED(clt_arena) *arena = NULL;

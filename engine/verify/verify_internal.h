@@ -50,9 +50,9 @@ typedef struct clt_verify_outcome {
     clt_verify_speed speeds[CLT_VERIFY_SPEEDS];
     int n_speeds;
     /* for verify_wrong.c */
-    const clt_verify_reducer *reducer; /* NULL: nobody asks */
+    const clt_verify_reducer *reducer; /* NULL: failures are not reported as data */
     clt_verify_source source;          /* of the values that are compared next */
-    bool located, told;                /* `source` is set; the wrong values have been told */
+    bool located, told;                /* `source` is set; the wrong values have been reported */
 } clt_verify_outcome;
 
 /* Identifies a check: "subject.name[variant]/mode", without brackets if there is no variant. */
@@ -122,8 +122,8 @@ typedef enum clt_verify_case_kind {
     CLT_VERIFY_UPDATE_CASE /* clt_update_case */
 } clt_verify_case_kind;
 
-/* n compared values, of which at least one is wrong, or all together are. Value i is right if it is within
- * bound[i] of want[i], after subtracting storage[i], the rounding to its storage type. */
+/* n compared values: at least one is wrong, or all together are. Value i is right if it is within bound[i]
+ * of want[i], after subtracting storage[i], the rounding to its storage type. */
 typedef struct clt_verify_wrong {
     clt_verify_source source;
     const char *what; /* "written 'd x0'" */
@@ -145,7 +145,7 @@ struct clt_verify_reducer {
 clt_status clt_verify_alter(const clt_verify_session *session, clt_verify_case_kind kind, void *copy);
 /* Says where the values lie that are compared next. */
 void clt_verify_from(clt_verify_outcome *outcome, clt_verify_source source);
-/* Tells the reducer about wrong values, whose source is the outcome's. */
+/* Reports wrong values to the reducer, with the outcome's source. */
 void clt_verify_tell(clt_verify_outcome *outcome, clt_verify_wrong *wrong);
 /* The same for element `at` of the outcome's source alone, whose error may be `bound`. */
 void clt_verify_tell_value(clt_verify_outcome *outcome, size_t at, double got, double want, double bound);

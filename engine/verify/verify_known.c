@@ -19,7 +19,7 @@ typedef struct known {
     clt_status (*check)(clt_verify_session *session, const struct known *known, clt_verify_outcome *outcome);
     clt_dtype dt;
     uint32_t width; /* elements per work-item */
-    bool other;     /* the second of two forms: in work-groups, to even, in lanes */
+    bool other;     /* the second of a kernel's two forms: in work-groups, to even, or in lanes */
 } known;
 
 #define FRAGMENT 2 /* 16-bit elements in a word of a fragment of matrix units */
@@ -419,7 +419,7 @@ static clt_status run_tree(clt_verify_session *session, tree_case *t, bool start
     return clt_verify_command_answer(session, &e, step, sizeof step, t->got, sizeof t->got);
 }
 
-/* Does to t->want what the kernel must do. */
+/* Computes in t->want the result that the kernel must give. */
 static void expect_tree(tree_case *t, bool start)
 {
     float *value = t->want + TREE_VALUE * t->pitch, *first = t->want + TREE_START * t->pitch;

@@ -63,7 +63,8 @@ static clt_status put_earlier(op_run *r)
     return CLT_OK;
 }
 
-/* Sets initial values of the loss records, to which a later micro-batch adds, unless its sums stand apart. */
+/* Sets initial values of the loss records, to which a later micro-batch adds, unless it keeps its sums apart
+ * (SB_FLAG_APART). */
 static void put_losses(op_run *r)
 {
     double record[CLT_MAX_LOSSES * 4];
@@ -450,7 +451,7 @@ static bool is_finite(const clt_op_case *c)
     for (int i = 0; i < c->n_inputs; i++)
         if (c->inputs[i].fill == CLT_FILL_STRAY || c->inputs[i].fill == CLT_FILL_NAN ||
             c->inputs[i].fill == CLT_FILL_LOWEST || c->inputs[i].fill == CLT_FILL_PEAKS ||
-            c->inputs[i].fill == CLT_FILL_SWEEP) /* it meets the bend of relu */
+            c->inputs[i].fill == CLT_FILL_SWEEP) /* an argument may lie at the kink of relu */
             return false;
     return true;
 }

@@ -23,7 +23,7 @@
 
 /* State that the callbacks share. */
 typedef struct worker {
-    clt_status said;   /* status of writing to the parent, which after an error no longer reads */
+    clt_status said;   /* status of writing to the parent; after an error the parent no longer reads */
     char op_case[256]; /* the last case asked for, with its subject and pass */
     bool ours;         /* the parent's answer: run it */
     uint64_t from;     /* first check to run */

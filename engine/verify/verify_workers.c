@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checks in worker processes: a driver that crashes or hangs makes only one check fail. A worker names each
- * check before it runs it; if it dies, a new worker goes on after that check. There are several workers,
+ * check before it runs it; if it dies, a new worker continues after that check. There are several workers,
  * each watched by a thread, because compiling kernels takes most of the time, and a driver whose compiler
  * holds a lock (PoCL) uses one core per process. A case is given to the first worker that asks for it. In
  * its first pass over the list a worker gets subjects that no other worker has begun, because cases of one
@@ -21,7 +21,7 @@
 #define OPEN_SECONDS 1200.0 /* limit until the first check: the device may have to be probed first */
 #define SEND_SECONDS 60.0   /* limit for a worker to read one line */
 #define MAX_WORKERS 16
-#define GPU_WORKERS 4 /* each has its own context in the device's memory */
+#define GPU_WORKERS 4 /* each worker has its own context in the device's memory */
 /* the same for a device with this much memory in a host with this many cores */
 #define LARGE_GPU_WORKERS 8
 #define LARGE_GPU_BYTES (UINT64_C(32) << 30)
@@ -32,8 +32,8 @@
 typedef struct share {
     char *name;
     int worker;           /* number of the worker */
-    bool resumes;         /* the worker died in this case: it goes on with check `from` */
-    uint64_t from, round; /* how often it was given */
+    bool resumes;         /* the worker died in this case: it continues with check `from` */
+    uint64_t from, round; /* how often workers were given it */
     bool tells;           /* not every check of it is skipped */
 } share;
 
@@ -336,7 +336,7 @@ static clt_status start(watcher *w)
     return clt_child_start(w->s->program, arguments, CLT_CHILD_STREAMS | CLT_CHILD_INPUT, &w->child);
 }
 
-/* Reports the check during which the worker died as failed; another worker goes on after it. */
+/* Reports the check during which the worker died as failed; another worker continues after it. */
 static void fail_check(watcher *w, clt_child_event event, const clt_child_end *end)
 {
     char reason[4200];
@@ -346,7 +346,7 @@ static void fail_check(watcher *w, clt_child_event event, const clt_child_end *e
     else if (event == CLT_CHILD_SILENT)
         snprintf(reason, sizeof reason, "the driver did not answer in %g s", w->s->limit);
     else if (event == CLT_CHILD_LINE)
-        snprintf(reason, sizeof reason, "the worker process wrote what it cannot mean");
+        snprintf(reason, sizeof reason, "the worker process wrote an invalid answer");
     else
         snprintf(reason, sizeof reason, "the driver ended the worker process with %s", end->text);
     deliver(w, &result);
@@ -469,7 +469,8 @@ clt_status clt_verify_run_workers(const clt_verify_options *options, double limi
         return clt_verify_run(options, summary);
     clt_status status = clt_program_find(&program);
     if (status == CLT_EUNSUPPORTED) {
-        CLT_WARN("checks run in this process, which a bad driver may end: %s", clt_error_text());
+        CLT_WARN("checks run in this process and not in child processes, so a faulty driver may end it: %s",
+                 clt_error_text());
         return clt_verify_run(options, summary);
     }
     CLT_TRY(status);

@@ -97,7 +97,7 @@ expect_code 0 "$CLTRAIN" launch --devices 2 small.json --out alone --max-steps "
 expect_text '^ranks +2 over ' "^done: $last steps" 'launch --devices 2 --resume alone'
 ln -s "$CLTRAIN" here # what comes next is called as this was
 expect_code 0 ./here launch --devices 2 small.json --out called --max-steps 2
-expect_text '^  go on +\./here launch --devices 2 --resume called' '^  look +\./here report called'
+expect_text '^  resume +\./here launch --devices 2 --resume called' '^  look +\./here report called'
 expect_same "alone/checkpoints/step_$last/model.safetensors" "killed/checkpoints/step_$last/model.safetensors"
 
 # A signal to launch: all ranks save, and it does not start again. The run resumes with other numbers of
@@ -106,7 +106,7 @@ begin told --devices 4 small.json checkpoint.every=0
 await_from $launcher has_updates told
 kill -TERM $launcher
 ended 75 told.out
-expect_text 'stopped after step [0-9]+ of 1000000; saved in told/checkpoints/step_' 'the run can go on from its newest checkpoint'
+expect_text 'stopped after step [0-9]+ of 1000000; saved in told/checkpoints/step_' 'the run can be resumed from its newest checkpoint'
 reject_text 'restart'
 expect_absent told/lock
 last=$(sed -n 's/.*stopped after step \([0-9]*\) of.*/\1/p' "$out")

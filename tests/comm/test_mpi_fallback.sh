@@ -38,7 +38,7 @@ for rules in build:family=gemm_lane:error launch:family=gemm_lane:error=-54 laun
     rm -rf cache
     cp -r asked cache
     bad_rank "$rules" "$CLTRAIN" train mlp.json --out bad
-    expect_text "goes on without variant 'lane'" 'on another rank'
+    expect_text "continues without variant 'lane'" 'on another rank'
     paste <(values loss good/metrics.jsonl) <(values loss bad/metrics.jsonl) >both
     expect_awk "$rules: losses differ from those of good drivers" \
         '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 10 }' both
@@ -50,6 +50,6 @@ rm -rf cache
 cp -r asked cache
 bad_rank build:family=gemm_lane:error "$CLTRAIN" train mlp.json --out bad
 expect_code 0 "${mpi[@]}" 2 bash rank.sh "$CLTRAIN" train mlp.json --out again
-for rank in 0 1; do expect_text "\\[rank $rank .*goes on without .*variant 'gemm/lane', which the driver refused in an earlier run"; done
+for rank in 0 1; do expect_text "\\[rank $rank .*continues without .*variant 'gemm/lane', which the driver refused in an earlier run"; done
 expect_same bad/checkpoints/step_10/model.safetensors again/checkpoints/step_10/model.safetensors
 finish

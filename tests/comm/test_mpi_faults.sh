@@ -39,13 +39,13 @@ begin stopped parallel.deadline=$deadline
 kill -STOP "${rank[1]}"
 ended 9
 expect_text '\[rank 0 .*\] cltrain: communication error.*no answer from rank 1' \
-    "during step [0-9]+ \\(.*; it may take $deadline s \\(parallel.deadline\\)"
+    "during step [0-9]+ \\(.*; the limit is $deadline s \\(parallel.deadline\\)"
 
 # The same if MPI's own all-reduce sums the gradients.
 begin native parallel.deadline=$deadline parallel.allreduce=native parallel.deterministic=false
 kill -STOP "${rank[1]}"
 ended 9
-expect_text '\[rank 0 .*\] cltrain: communication error.*no answer from rank 1' "it may take $deadline s \\(parallel.deadline\\)"
+expect_text '\[rank 0 .*\] cltrain: communication error.*no answer from rank 1' "the limit is $deadline s \\(parallel.deadline\\)"
 expect_awk 'sums went by MPI' '/"event":"start"/ && /"allreduce":"native"/ { n++ } END { exit n != 1 }' native/metrics.jsonl
 
 # Rank 1 is killed, and rank 0's own deadline is too long to matter: rank 0 reports the kill, in a file,

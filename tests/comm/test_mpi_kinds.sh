@@ -90,6 +90,6 @@ export RULES='build:family=no_such:error'
 both groups groups asked
 export RULES='build:family=adam+option=-DWG=:error'
 both groups groups refused
-expect_text "goes on without variant 'group'"
+expect_text "continues without variant 'group'"
 expect_awk 'the update has no groups' '/-DWG=/ { bad = 1 } END { exit bad }' update.0 update.1
 finish

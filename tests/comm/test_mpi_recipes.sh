@@ -51,7 +51,7 @@ SH
     export SHIM=$shim ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0
     expect_code 0 "${mpi[@]}" 2 ./less.sh "$CLTRAIN" train net.json "${short[@]}" data.micro_batch=auto data.samples=4096 'data.shape=[4096]' \
         data.global_batch=4096 device.tune=off --out less
-    expect_text 'a device refused the memory for micro-batches of 2048; this run goes on with 1024' 'micro-batches of 512 were found to fit'
+    expect_text 'a device refused the memory for micro-batches of 2048; this run continues with 1024' 'micro-batches of 512 were found to fit'
 else
     note_skip 'driver_shim was not built: no device refuses memory'
 fi

@@ -51,7 +51,7 @@ expect_code 0 "${mpi[@]}" 3 "$CLTRAIN" train small.json --out well
 saved well 10 15 20
 for shard in none optimizer; do
     expect_code 0 ./with_shim.sh 2 0,2+ ENOSPC "full.$shard" parallel.shard=$shard
-    expect_text 'the checkpoint of step 10 could not be written \(1 in a row\), the run goes on: rank 2 on .*No space left on device'
+    expect_text 'the checkpoint of step 10 could not be written \(1 in a row\), training continues: rank 2 on .*No space left on device'
     hit
     saved "full.$shard" 5 15 20
     same_files well "full.$shard" 15
@@ -75,7 +75,7 @@ last=$(call_of 2 rename '^/step_10.tmp-')
 if [ "${first:-0}" -gt 0 ] && [ "${last:-0}" -gt "${first:-0}" ]; then pass; else fail "no such calls of rank 0: $(cat calls)"; fi
 for call in "$first" "$last"; do
     expect_code 0 ./with_shim.sh 0 "0,$call" ENOSPC "rank0.$call"
-    expect_text 'the checkpoint of step 10 could not be written \(1 in a row\), the run goes on: .*No space left on device'
+    expect_text 'the checkpoint of step 10 could not be written \(1 in a row\), training continues: .*No space left on device'
     hit
     saved "rank0.$call" 5 15 20
     same_files well "rank0.$call" 20

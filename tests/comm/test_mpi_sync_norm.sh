@@ -101,7 +101,7 @@ sync 2 fewer data.micro_batch=6 --max-steps 4
 expect_code 0 "$CLTRAIN" train --resume fewer data.micro_batch=12 --dry-run
 reject_text 'batch_norm takes its statistics'
 expect_code 0 "$CLTRAIN" train --resume fewer
-expect_text '^warning: batch_norm takes its statistics over 6 samples, before over 12 .*: the run goes on, but with other results'
+expect_text '^warning: batch_norm takes its statistics over 6 samples, before over 12 .*: training continues, but with other results'
 
 # --- PyTorch: torch.nn.SyncBatchNorm takes no tensors of a CPU, so the golden file is of one process with the whole batch, which is the
 # same mathematics (make_joined of tests/golden/make_golden.py) ---
@@ -180,7 +180,7 @@ expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train narrow.json parallel.sync_batch_nor
 expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train narrow.json --out never
 expect_text 'a micro-batch of one sample has no variance to train with'
 expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train narrow.json parallel.sync_batch_norm=true data.global_batch=3 --out never
-expect_text 'a data.global_batch of which at least two ranks always have a micro-batch'
+expect_text 'a data.global_batch so large that at least two ranks always have a micro-batch'
 
 # --- nothing to synchronise: a warning, once ---
 sed 's/{"op": "batch_norm"}, //' narrow.json >bare.json

@@ -33,13 +33,13 @@ grep -q '"name": "scale.gpt2"' now.json && grep -q '"stream_share": ' now.json &
     pass || fail "the record lacks something"
 record 1000 # all was far slower once
 ops 0 -t "$several" --compare old.json
-expect_text '0.[0-9]+x time +name "?scale.gpt2"? direction "?forward"?' ', 0 slower by more than 10 %, 0 without a partner'
+expect_text '0.[0-9]+x time +name "?scale.gpt2"? direction "?forward"?' ', 0 slower by more than 10 %, 0 not in that record'
 reject_text 'SLOWER'
 record 0.001
 ops 1 -t 'scale.gpt2' --compare old.json
 expect_text '^2 compared with .*, 2 slower by more than 10 %' 'scale.gpt2.*SLOWER'
 ops 2 -t 'relu.gpt2' --compare now.json # in which it is not
-expect_text 'nothing in it was measured now'
+expect_text 'none of its measurements was made in this run'
 sed 's/"bench": "ops"/"bench": "gemm"/' now.json >old.json
 ops 2 -t 'scale.gpt2' --compare old.json
 expect_text "name a file that 'cltrain bench ops --json FILE' has written"
@@ -48,11 +48,11 @@ ops 2 -t 'scale.gpt2' --compare old.json
 
 # --- --at-least: nothing reaches a hundred times the stream, everything a millionth of it ---
 ops 0 -t 'scale.large' --at-least 0.0001 --json large.json
-expect_text ' 0 of [0-9] directions that memory limits are below|^0 of [0-9] directions that memory limits'
+expect_text ' 0 of [0-9] memory-bound directions reach less than|^0 of [0-9] memory-bound directions'
 limited=$(grep -c '"streams": true' large.json)
 if [ "$limited" -gt 0 ]; then
     ops 1 -t 'scale.large' --at-least 1000
-    expect_text 'TOO SLOW' "bench ops: $limited of $limited directions are below 1000 % of the stream"
+    expect_text 'TOO SLOW' "bench ops: $limited of $limited memory-bound directions reach less than 1000 % of the stream"
 else
     note_skip "a cache of this device holds 'scale.large'"
 fi

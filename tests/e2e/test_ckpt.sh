@@ -73,7 +73,7 @@ expect_text 'x: only in B' 'fc1\.bias: only in A'
 # --- export: an ending that names another format is refused, unless the format is given ---
 for ending in pt pth ckpt bin onnx; do
     expect_code 2 "$CLTRAIN" export straight --out weights.$ending
-    expect_text "weights.$ending': .$ending names another format" '\.safetensors' '\.gguf' '--format safetensors'
+    expect_text "weights.$ending': .$ending names a format that is not written" '\.safetensors' '\.gguf' '--format safetensors'
     expect_absent weights.$ending
 done
 expect_code 0 "$CLTRAIN" export straight --out weights.bin --format safetensors
@@ -117,5 +117,5 @@ for part in ls verify show; do
     reject_text 'damaged:' save_pretrained
 done
 expect_code 2 "$CLTRAIN" ckpt ls nowhere
-expect_text "'nowhere' is no folder; name a run folder"
+expect_text "'nowhere' is not a folder; name a run folder"
 finish

@@ -105,7 +105,7 @@ expect_text 's3://bucket/runs/a: finished, step 30 of 30'
 sed '/"end"/d; /"step":30/d' straight/metrics.jsonl >unfinished
 guarded "$tool" bucket upload runs/b/metrics.jsonl unfinished 2>/dev/null
 reads 0 watch s3://bucket/runs/b
-expect_text 's3://bucket/runs/b: not finished, step 29 .*: the bucket does not tell'
+expect_text 's3://bucket/runs/b: not finished, step 29 .*: the bucket does not show'
 for command in 'compare straight' report watch eval; do
     reads 2 $command s3://bucket/runs/none
     expect_text "'s3://bucket/runs/none': nothing is there; check the address"

@@ -153,7 +153,7 @@ expect_awk 'a gemm record needs its keys' '/"fma_peak_gflops"/ { a = 1 } /"strea
     END { exit !(a && b && c && n == 6) }' gemm.json
 expect_code 2 "$CLTRAIN" bench gemm --sizes 16 --backend simple --seconds 0.01 --compare step.json
 expect_code 2 "$CLTRAIN" bench gemm --sizes 32 --backend simple --seconds 0.01 --compare gemm.json
-expect_text 'nothing in it was measured now'
+expect_text 'none of its measurements was made in this run'
 for odd in '{"bench": "gemm"}' '{"bench": "gemm", "rows": [3, [1], null, "x"]}' '[]'; do # somebody else's file
     echo "$odd" >odd.json
     expect_code 2 "$CLTRAIN" bench gemm --sizes 16 --backend simple --layout nn --seconds 0.01 --compare odd.json

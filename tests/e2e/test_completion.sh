@@ -155,7 +155,7 @@ in_zsh() { # LINE TEXT...: what then stands on the terminal
 if command -v zsh >/dev/null && zsh -f -c 'zmodload zsh/zpty' 2>/dev/null; then
     expect_code 0 zsh -f -n functions/_cltrain
     in_zsh 'cltrain gen' 'cltrain generate'
-    in_zsh 'cltrain train --' '--resume +-- auto: go on' '--max-steps'
+    in_zsh 'cltrain train --' '--resume +-- auto: resume' '--max-steps'
     in_zsh 'cltrain train a.json optimizer.type=ad' 'optimizer.type=adamw'
     in_zsh 'cltrain train conf' 'configs/'
     in_zsh 'cltrain train configs/' 'configs/a.json'

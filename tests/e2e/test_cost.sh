@@ -96,7 +96,7 @@ spend() {
 }
 cp -r run bud
 spend bud
-expect_text '^cost.budget is reached; a larger one lets the run go on$' 'stopped after step [0-9]+ of 1000000; saved in'
+expect_text '^cost.budget is reached; a larger one lets the run continue$' 'stopped after step [0-9]+ of 1000000; saved in'
 grep '^{"event":"stopped"' bud/metrics.jsonl | tail -n 1 >"$out"
 expect_text '"reason":"cost.budget is reached"'
 at=$(sed -E 's/.*"step":([0-9]+),.*/\1/' "$out")

@@ -96,9 +96,9 @@ net mlp 'model.hidden=[8]' model.outputs=3 data.samples=52 'data.shape=[6]' data
     train.eval_every=2 train.eval_metrics=true >classes.json
 mkdir -p folder/classes.json/x
 expect_code 0 "$CLTRAIN" train classes.json --out folder
-expect_text 'warning: classes.json could not be written, the run goes on: .*folder/classes.json' '^done: 8 steps'
+expect_text 'warning: classes.json could not be written, training continues: .*folder/classes.json' '^done: 8 steps'
 [ "$(grep -c 'classes.json could' "$out")" = 1 ] && pass || fail 'a record that cannot be written is reported more than once'
 mkdir -p profiled/profile.json/x
 expect_code 0 "$CLTRAIN" train classes.json --profile --out profiled
-expect_text 'the profile could not be written, the run goes on: .*profiled/profile.json'
+expect_text 'the profile could not be written, training continues: .*profiled/profile.json'
 finish

@@ -24,7 +24,7 @@ while read -r candidate; do
 done < <(sed -n 's/^ok .*names the driver library \(.*\), and it loads/\1/p' "$out")
 # A provider that the environment names but that cannot be reached does not "answer".
 CLTRAIN_CLOUD_PROVIDER=hetzner expect_code 0 "$CLTRAIN" doctor
-expect_text "^warn .*no training will hear .*'hetzner' is not a provider of notices"
+expect_text "^warn .*trainings will not get a notice .*'hetzner' is not a provider of notices"
 reject_text 'it answers'
 for provider in file url; do
     CLTRAIN_CLOUD_PROVIDER=$provider expect_code 0 "$CLTRAIN" doctor

@@ -75,7 +75,7 @@ refuse 'there is no card .B. in the table' --for H100 --price B=1
 refuse '--price names T4, which --for lacks' --for H100 --price T4=1
 refuse '--price needs --for' --price T4=1
 refuse '--reach needs --for' --reach 50
-refuse '--for goes without --device and --full' --for T4 --full
+refuse '--for cannot be combined with --device or --full' --for T4 --full
 refuse '--reach' --for T4 --reach 0
 expect_code 2 "$CLTRAIN" plan net.json --for T4
 expect_code 4 "$CLTRAIN" estimate net.json --device a100

@@ -271,7 +271,7 @@ expect_text 'resum.* step 2'
 expect_code 0 "$CLTRAIN" eval made.json --checkpoint made data.tokenizer=moved
 expect_code 0 "$CLTRAIN" train --resume made train.steps=4
 expect_code 2 "$CLTRAIN" train --resume made train.steps=5 model.init=moved
-expect_text "goes on with the run's own weights; model.init does not go together with it"
+expect_text "resumes with the run's own weights; model.init does not go together with it"
 mv moved hf
 
 # --- texts from a folder as it is: with the logits of a run that has the same weights ---

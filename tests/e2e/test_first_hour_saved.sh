@@ -117,7 +117,7 @@ expect_code 0 "$CLTRAIN" eval lonely data.path=new/tokens
 expect_code 3 "$CLTRAIN" train --resume ../moved/run train.steps=24
 expect_text "training data, which is not where it was: data.path 'data/cats.txt'" 'give its new place with data.path='
 expect_code 3 "$CLTRAIN" train ../moved/gpt.json --out ../moved/run --resume auto
-expect_text "going on with '../moved/run' needs its training data.*data.path 'data/cats.txt'" 'give its new place with data.path='
+expect_text "resuming '../moved/run' needs its training data.*data.path 'data/cats.txt'" 'give its new place with data.path='
 sed 's/cat/dog/' new/data/cats.txt >dogs.txt
 expect_code 3 "$CLTRAIN" train --resume ../moved/run train.steps=24 data.path=dogs.txt
 expect_text 'not what the run was trained on' 'fingerprint' 'data.path: was'
@@ -155,7 +155,7 @@ expect_code 0 "$CLTRAIN" train --resume from_bytes train.steps=3
 # --- what a run cannot become ---
 cd ..
 expect_code 2 "$CLTRAIN" train --resume moved/run train.steps=22
-expect_text 'cannot become shorter' '--max-steps N' 'give train.steps=24, or go on with .cltrain train --resume RUN. alone'
+expect_text 'cannot become shorter' '--max-steps N' 'give train.steps=24, or resume with .cltrain train --resume RUN. alone'
 expect_code 2 "$CLTRAIN" train --resume moved/run schedule.type=cosine
 expect_text 'can change only when the run becomes longer' 'schedule.type: was "constant", is "cosine"'
 expect_code 2 "$CLTRAIN" train --resume moved/run train.seed=2

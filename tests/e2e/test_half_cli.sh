@@ -110,7 +110,7 @@ if [ -z "$units" ]; then
     expect_code 0 env CLTRAIN_EMULATE=mma_tf32 "$CLTRAIN" plan net.json --full
     reject_text 'gemm_fwd_mma'
     expect_code 0 env CLTRAIN_EMULATE=mma_tf32 "$CLTRAIN" train net.json $tf32 --out emulated
-    expect_text 'plays matrix units that it has not .CLTRAIN_EMULATE.: mma_tf32' '^precision .*, tf32 products'
+    expect_text 'emulates matrix units that it does not have .CLTRAIN_EMULATE.: mma_tf32' '^precision .*, tf32 products'
     paste <(values loss ieee/metrics.jsonl) <(values loss emulated/metrics.jsonl) >both
     expect_awk 'losses with tf32 are not close to those without, or are the same' \
         '{ d = $1 - $2; if (d < 0) d = -d; if (!(d < 2e-3)) bad = 1; if (d > 0) other = 1 } END { exit bad || !other || NR < 12 }' both

@@ -63,9 +63,9 @@ mkdir -p parts texts && cp -r set parts/train && echo text >texts/a.txt
 expect_code 3 "$CLTRAIN" data verify parts
 expect_text "'parts' holds folders of images for training or evaluation; name one of them: 'parts/train'" '1 of 1 is bad'
 expect_code 3 "$CLTRAIN" data verify texts
-expect_text "'texts' is no folder that data verify reads" "'cltrain new texts' writes"
+expect_text "'texts' is not a folder that data verify reads" "'cltrain new texts' writes"
 expect_code 3 "$CLTRAIN" data show texts --out page.html
-expect_text "'texts' is no folder that data show reads"
+expect_text "'texts' is not a folder that data show reads"
 
 # --- bad images ---
 cp -r set bad
@@ -175,7 +175,7 @@ cp ship.jpg 'photos/a "x".jpg'
 cp frog.png 'photos/in, side/c.PNG'
 touch photos/notes.txt
 expect_code 0 "$CLTRAIN" predict cifar_run photos --out photos.csv
-expect_text '3 samples predicted' "'photos': 1 other file is left out, by its name no image"
+expect_text '3 samples predicted' "'photos': 1 other file is left out: its name does not end in .jpg"
 expect_code 0 "$CLTRAIN" predict cifar_run photos// --out slash.csv
 expect_same photos.csv slash.csv
 [ "$(grep -c 'left out' "$out")" = 1 ] && pass || fail "a file that is left out is told $(grep -c 'left out' "$out") times"

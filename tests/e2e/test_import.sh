@@ -107,7 +107,7 @@ expect_absent stops4.json
 rm hf/generation_config.json
 echo '{{ messages }}' >hf/chat_template.jinja
 expect_code 0 "$CLTRAIN" import hf --out unknown.json
-expect_text "^chat template the chat template of 'hf/chat_template.jinja' is none of the known ones"
+expect_text "^chat template the chat template of 'hf/chat_template.jinja' is not one of the known ones"
 # the template of published ChatML models
 cat >hf/chat_template.jinja <<'EOF'
 {% for message in messages %}{{'<|im_start|>' + message['role'] + '
@@ -174,7 +174,7 @@ sed -i 's/"model_type": "llama"/"model_type": "gemma2"/' part/config.json
 refuse 2 part "model_type is 'gemma2'; cltrain takes gpt2, llama"
 cp "$golden/hf_llama/config.json" part/config.json
 sed -i 's/"rope_type": "default"/"rope_type": "longrope"/' part/config.json
-refuse 2 part "rope_type: 'longrope' is none of default, linear, dynamic, llama3 and yarn"
+refuse 2 part "rope_type: 'longrope' is not one of default, linear, dynamic, llama3 and yarn"
 echo '{"model_type": ' >part/config.json
 refuse 7 part 'part/config.json'
 rm part/config.json

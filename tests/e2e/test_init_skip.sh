@@ -26,7 +26,7 @@ expect_text 'there is no --init'
 expect_code 2 "$CLTRAIN" train five.json --init twelve.safetensors --init-skip ''
 expect_text 'the pattern is empty'
 expect_code 2 "$CLTRAIN" train --resume absent --init-skip 'fc.*'
-expect_text "goes on with the run's own weights; --init-skip does not go together with it"
+expect_text "resumes with the run's own weights; --init-skip does not go together with it"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
 expect_code 0 "$CLTRAIN" train twelve.json --out twelve

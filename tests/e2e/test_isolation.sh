@@ -208,13 +208,13 @@ for file in "$CLTRAIN_CACHE_DIR"/answers/*.json; do
     sed -i 's/"yes"/"no"/' "$file"
 done
 expect_code 0 "$CLTRAIN" devices --json
-expect_text 'warning: remembered capabilities .* are not believed, it is asked again: .*does not match its own hash'
+expect_text 'warning: remembered capabilities .* cannot be used, so it is probed again: .*does not match its own hash'
 expect_code 0 "$CLTRAIN" devices --json
 expect_same_devices "$out" good.json
 
 # Without the program there is no child: this is said once, and this process asks the device.
 expect_code 0 env CLTRAIN_CACHE_DIR="$work/cache.none" CLTRAIN_PROGRAM=/nowhere/cltrain "$CLTRAIN" devices
-expect_text 'is asked for its capabilities in this process, .*CLTRAIN_PROGRAM=/nowhere/cltrain' 'caps .*fp64'
+expect_text 'is probed in this process and not in a child process, .*CLTRAIN_PROGRAM=/nowhere/cltrain' 'caps .*fp64'
 
 # The hidden command is not for users.
 expect_code 0 "$CLTRAIN" help

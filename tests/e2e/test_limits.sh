@@ -28,7 +28,7 @@ fi
 limited -f 8 8
 expect_text 'files may not grow beyond [0-9]+ bytes \(ulimit -f\)'
 expect_code 0 "$CLTRAIN" train net.json --out free # no answer of the driver under a limit was kept
-reject_text 'goes on without'
+reject_text 'continues without'
 
 # --- a file size limit makes a command fail with a message, and leaves no partial file ---
 # small COMMAND...: runs the command with a limit of 1024 bytes for its files, including its standard output,
@@ -52,7 +52,7 @@ if ls -A | grep -q -e '\.tmp-' -e weights -e 'page'; then fail "a limit left fil
 process=$!
 await_from $process has_updates going
 expect_code 8 "$CLTRAIN" train --resume going
-expect_text "the run in 'going' is still going on: locking 'going/lock': it is held by process [0-9]+ on host"
+expect_text "the run in 'going' is still training: locking 'going/lock': it is held by process [0-9]+ on host"
 kill -9 $process
 wait $process 2>/dev/null
 expect_code 7 "$CLTRAIN" train --resume going

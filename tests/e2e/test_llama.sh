@@ -66,7 +66,7 @@ put rope_type '"longrope"'
 sed -i 's|"use_cache": true|"quantization_config": {"bits": 4}, "partial_rotary_factor": 0.5|' changed/config.json
 expect_code 2 "$CLTRAIN" train llama.json --init changed --out no
 expect_text "cltrain's llama cannot represent" 'hidden_act: is not silu' 'num_key_value_heads: does not divide' \
-    "rope_type: 'longrope' is none of default, linear, dynamic, llama3 and yarn" 'quantization_config: ' 'partial_rotary_factor: '
+    "rope_type: 'longrope' is not one of default, linear, dynamic, llama3 and yarn" 'quantization_config: ' 'partial_rotary_factor: '
 cp "$golden/hf_llama/config.json" changed/config.json
 sed -i 's|"use_cache": true|"rope_theta": 7, "rope_scaling": {"type": "linear", "factor": 2}|' changed/config.json
 expect_code 2 "$CLTRAIN" train llama.json --init changed --out no

@@ -58,7 +58,7 @@ expect_text 'h.0.mlp.c_fc.lora_A'
 reject_text 'lm_head.lora_A'
 for layer in wte lm_head; do
     expect_code 2 "$CLTRAIN" plan lora.json --device generic "model.lora_targets=[\"$layer\"]"
-    expect_text "model.lora_targets: '$layer' has one weight with the other .* model.tied=false"
+    expect_text "model.lora_targets: '$layer' has the same weight as the other .* model.tied=false"
 done
 expect_code 0 "$CLTRAIN" plan lora.json --device generic 'model.lora_targets=["wte", "lm_head", "c_fc"]' model.tied=false \
     'model.lora_rank_pattern=["wte=2", "h.0.mlp.c_fc=3"]' model.lora_alpha_pattern=c_fc=9
@@ -69,7 +69,7 @@ for key in rank alpha; do
         expect_text "model.lora_${key}_pattern: must be entries such as"
     done
     expect_code 2 "$CLTRAIN" plan lora.json --device generic "model.lora_${key}_pattern=[\"c_attn=4\", \"c_fc=4\"]"
-    expect_text "model.lora_${key}_pattern: 'c_fc=4' names no layer that has an adapter"
+    expect_text "model.lora_${key}_pattern: 'c_fc=4' has no effect: it names no layer with an adapter"
     expect_code 2 "$CLTRAIN" plan base.json --device generic "model.lora_${key}_pattern=[\"c_attn=4\"]"
     expect_text "model.lora_${key}_pattern: is for adapters, and model.lora_rank is 0"
 done
@@ -129,7 +129,7 @@ expect_code 0 "$CLTRAIN" export base --out base_hf # and the folder of transform
 expect_code 0 "$CLTRAIN" generate base_hf --adapter adapter --prompt 'line 7' --temperature 0 --max-new 24
 expect_same said <(grep -v tokens "$out")
 expect_code 2 "$CLTRAIN" train --resume base --adapter adapter
-expect_text "goes on with the run's own weights; --adapter does not go together with it"
+expect_text "resumes with the run's own weights; --adapter does not go together with it"
 
 # --- merged ---
 expect_code 0 "$CLTRAIN" export whole --merge --out merged

@@ -140,7 +140,7 @@ if grep -q '^cltrain_step{.*} 1$' prom/cltrain-evaluates.prom; then pass; else f
 kill -KILL $process
 wait $process
 begin late monitor.prometheus=later monitor.seconds=0
-await_from $process grep -q 'the file for Prometheus could not be written, the run goes on and tries again' late/log.txt
+await_from $process grep -q 'the file for Prometheus could not be written, training continues and tries again' late/log.txt
 mkdir later # what could not be written is tried again
 await_from $process test -s later/cltrain-late.prom
 ends late
@@ -177,7 +177,7 @@ lacks mismatch '"device_(utilization|power_w)":'
 export CLTRAIN_NVML=$(stub rows) # memory that is to be replaced, and then cannot be: each is told once
 begin rows
 shows rows '"event":"warning".*spare rows replace it when the GPU is reset'
-shows rows '"event":"warning".*the GPU is to be exchanged'
+shows rows '"event":"warning".*replace the GPU'
 ends rows
 if [ "$(grep -c 'spare rows' rows/log.txt)" -eq 2 ]; then pass; else fail 'the warnings stand more than once each in rows/log.txt'; fi
 

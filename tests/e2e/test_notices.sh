@@ -180,10 +180,10 @@ ends run_away 75
 # `doctor` asks once, and knows which settings keep answers from a container.
 double aws.doctor
 CLTRAIN_SYSFS=$work/sys AWS_EC2_METADATA_SERVICE_ENDPOINT=$address expect_code 0 "$CLTRAIN" doctor
-expect_text 'this machine belongs to the cloud aws' 'it answers: a training will hear'
+expect_text 'this machine belongs to the cloud aws' 'it answers: trainings will get a notice'
 obeys aws.doctor
 CLTRAIN_SYSFS=$work/sys AWS_EC2_METADATA_SERVICE_ENDPOINT=127.0.0.1:1 expect_code 0 "$CLTRAIN" doctor
-expect_text 'no training will hear .*127.0.0.1:1/latest/api/token' 'http_put_response_hop_limit = 2'
+expect_text 'trainings will not get a notice .*127.0.0.1:1/latest/api/token' 'http_put_response_hop_limit = 2'
 CLTRAIN_SYSFS=$work/bare expect_code 0 "$CLTRAIN" doctor
 reject_text cloud
 
@@ -226,7 +226,7 @@ expect_text 'cloud.endpoint: must begin with http:// or https://'
 expect_code 2 "$CLTRAIN" train net.json --out no cloud.provider=url cloud.notice_url=http://127.0.0.1:1 cloud.notice_file=gone
 expect_text 'cloud.notice_file: is not looked at with cloud.provider=url'
 CLTRAIN_CLOUD_PROVIDER=ibm expect_code 2 "$CLTRAIN" train net.json --out no
-expect_text "CLTRAIN_CLOUD_PROVIDER: 'ibm' is not a provider of notices: aws"
+expect_text "CLTRAIN_CLOUD_PROVIDER: 'ibm' is not a provider of notices; expected aws"
 CLTRAIN_CLOUD_PROVIDER=file expect_code 2 "$CLTRAIN" train net.json --out no
 expect_text "the provider 'file' needs cloud.notice_file"
 CLTRAIN_CLOUD_PROVIDER=ibm expect_code 0 "$CLTRAIN" train net.json --out run_off --max-steps 1 cloud.provider=off

@@ -49,7 +49,7 @@ cut_files() {
     [ "${#files[@]}" -eq 5 ] || fail "PoCL's cache has another layout than is known here"
     for file in "${files[@]}"; do "$@" "$file"; done
     trains again
-    expect_text "^warning: 5 files of PoCL's cache in '$kernels' ended too early.* PoCL builds them again"
+    expect_text "^warning: 5 truncated files of PoCL's cache in '$kernels'.* PoCL builds them again"
     expect_same first.loss <(values loss again/metrics.jsonl)
     rm -rf again
 }
@@ -67,7 +67,7 @@ rm -rf again
 rm -rf cache
 find "$kernels" -name '*.so' -exec truncate -s 100 {} +
 expect_code 0 "$CLTRAIN" devices
-expect_text "^warning: [0-9]+ files of PoCL's cache .* ended too early" '^[0-9]+:[0-9]+ .* caps .*local'
+expect_text "^warning: [0-9]+ truncated files of PoCL's cache " '^[0-9]+:[0-9]+ .* caps .*local'
 reject_text crashed
 truncate -s 3 "$(find "$kernels" -name '*.so' | head -n 1)"
 expect_code 0 "$CLTRAIN" doctor
@@ -78,12 +78,12 @@ kernel=$kernels/AP/ABCDEFGHIJKLMNOPABCDEFGHIJKLMNOPABCDE/kernel
 for i in $(seq 301); do mkdir -p "$kernel/$i-1-1" && cp "$(find whole -name '*.bc' | head -n 1)" "$kernel/$i-1-1/parallel.bc"; done
 truncate -s 3 "$kernel/1-1-1/kernel.so"
 expect_code 0 "$CLTRAIN" devices
-expect_text "^warning: 1 file of PoCL's cache .* ended too early"
+expect_text "^warning: 1 truncated file of PoCL's cache "
 [ "$(find cache/listing -name 'pocl-*.json' | wc -l)" -eq 1 ] && pass || fail 'it is not noted that the cache was looked at'
 truncate -s 3 "$kernel/1-1-1/kernel.so"
 touch -d '1 hour ago' cache/listing/pocl-*.json
 expect_code 0 "$CLTRAIN" devices
-expect_text 'ended too early'
+expect_text 'truncated file'
 rm -r "$kernels/AP/ABCDEFGHIJKLMNOPABCDEFGHIJKLMNOPABCDE"
 # Files that are not PoCL's stay, whatever their names.
 mkdir -p "$kernels"/x/y "$kernels/AB/short"
@@ -181,7 +181,7 @@ if [ -s libraries ] && grep -q "'cltrain cache --clear pocl'" "$out"; then pass;
 expect_code 0 "$CLTRAIN" cache --clear pocl
 expect_code 0 "$CLTRAIN" devices --again
 expect_code 0 "$CLTRAIN" train net.json --out mended
-reject_text 'goes on without'
+reject_text 'continues without'
 need_shim
 export LD_PRELOAD=$shim
 CLT_SHIM='build:family=no_such:error' expect_code 0 "$CLTRAIN" devices # what is known of the device, with the shim

@@ -88,7 +88,7 @@ defect 'wgmma: sums not waited for' wgmma.clh 'wgmma.wait_group.sync.aligned 0;\
 defect 'wgmma: one step of k too few' gemm_wgmma.cl 'clamp(wide - CHUNK' 'clamp(wide - 1 - CHUNK' "$products"
 defect 'wgmma: windows after the last one' gemm_wgmma.cl 'step + (int)on < left' 'step + (int)on <= left' 'gemm.windows_tn_stride[wgmma_f16]'
 defect 'wgmma: windows of B not swizzled' gemm_wgmma.cl 'CHUNK * (in_row ^ (step & 7))' 'CHUNK * in_row' 'gemm.windows_tn[wgmma_f16]'
-defect 'wgmma: one swizzle for all steps' gemm_wgmma.cl '(to ^ CHUNK * (i * STEPS_AT_ONCE & 7))' 'to' 'gemm.windows_forms_tn[wgmma_f16_64x256*'
+defect 'wgmma: one swizzle for all steps' gemm_wgmma.cl '(to ^ CHUNK * (i * STEPS_TOGETHER & 7))' 'to' 'gemm.windows_forms_tn[wgmma_f16_64x256*'
 defect 'wgmma: windows of B in one block' gemm_wgmma.cl '(block * BK + step) * ROW' 'step * ROW' 'gemm.windows_forms_tn[wgmma_f16_128x256*'
 defect 'wgmma: the copied windows stay' gemm_wgmma.cl 'WINDOWS_GO_ON(tile, from, walk);' '' 'gemm.windows_tn[wgmma_f16]'
 lines='gemm.line_sums_bf16[wgmma_bf16]'

@@ -165,7 +165,7 @@ expect_code 0 "$CLTRAIN" export "best/checkpoints/step_$best" --out named.safete
 expect_same best.safetensors named.safetensors
 expect_code 0 "$CLTRAIN" train eight.json train.eval_every=0 checkpoint.final=false checkpoint.every=20 --out never
 expect_code 7 "$CLTRAIN" eval never --best
-expect_text 'there has been no evaluation'
+expect_text 'records no evaluation'
 # As older configs have it.
 expect_code 0 "$CLTRAIN" train eight.json checkpoint.best=true --dry-run
 expect_code 0 "$CLTRAIN" config --print eight.json checkpoint.best=true
@@ -254,7 +254,7 @@ expect_text '64 samples a step, 8 times 8'
 if [ -f "$CLTRAIN_BUILD_DIR/tests/driver_shim.so" ]; then
     need_shim
     expect_code 0 env LD_PRELOAD="$shim" CLT_SHIM=memory=40000000 "$CLTRAIN" train eight.json data.micro_batch=auto "${wide[@]}" device.tune=off --max-steps 1 --out less
-    expect_text 'a device refused the memory for micro-batches of 8192; this run goes on with 4096' 'micro-batches of 512 were found to fit'
+    expect_text 'a device refused the memory for micro-batches of 8192; this run continues with 4096' 'micro-batches of 512 were found to fit'
     # On a device with more memory the run continues with its micro-batch.
     expect_code 0 "$CLTRAIN" train --resume less
     expect_text 'micro-batches of 512 were found to fit'

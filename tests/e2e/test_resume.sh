@@ -61,9 +61,9 @@ as_straight run
 # are kept ---
 expect_code 0 "$CLTRAIN" train net.json --out early --max-steps 10
 expect_code 0 "$CLTRAIN" train net.json --out early --resume auto --max-steps 10
-expect_text 'the run is complete as far as --max-steps'
+expect_text 'the run is complete up to --max-steps'
 expect_code 0 "$CLTRAIN" train net.json --out early --resume auto --max-steps 4 # fewer than it has made
-expect_text '^resumed from early/checkpoints/step_10' 'the run is complete as far as --max-steps'
+expect_text '^resumed from early/checkpoints/step_10' 'the run is complete up to --max-steps'
 expect_code 0 "$CLTRAIN" train net.json --out early --resume auto --max-steps 21
 expect_code 0 "$CLTRAIN" train net.json --out early --resume auto
 expect_text '^resumed from early/checkpoints/step_21 at step 21$'
@@ -173,7 +173,7 @@ expect_text '^warning: resuming from .*it chose the best checkpoint by loss, and
 expect_code 0 "$CLTRAIN" train --resume straight --dry-run
 expect_text '^would resume from straight/checkpoints/step_30 at step 30$' '^the run is complete: there is no step left'
 expect_code 0 "$CLTRAIN" train net.json --out run --resume auto --dry-run --max-steps 9
-expect_text '^the run is complete as far as --max-steps'
+expect_text '^the run is complete up to --max-steps'
 expect_code 0 "$CLTRAIN" train net.json --out never --resume auto --dry-run # nothing there: from the start
 reject_text 'would resume'
 unchanged
@@ -292,7 +292,7 @@ for in_the_way in "$best" "$best ${ranked[1]}"; do
     for step in $(steps_of all | tr ' ' '\n' | sed 's/step_//'); do [ "$step" -ge "$best" ] || cp -r "all/checkpoints/step_$step" spoilt/checkpoints/; done
     for step in $in_the_way; do : >"spoilt/checkpoints/step_$step"; done
     expect_code 0 "$CLTRAIN" train net.json --out spoilt --resume auto "${keep[@]}"
-    for step in $in_the_way; do expect_text "the checkpoint of step $step could not be written \(1 in a row\), the run goes on"; done
+    for step in $in_the_way; do expect_text "the checkpoint of step $step could not be written \(1 in a row\), training continues"; done
     left=$(wc -w <<<"$in_the_way")
     left=${ranked[$left]}
     if [ "$(steps_of spoilt)" = "$(printf 'step_%d ' "$left" 20 28 30)" ]; then pass; else fail "kept: $(steps_of spoilt), and the best one is $left"; fi
@@ -332,7 +332,7 @@ expect_code 0 "$CLTRAIN" train net.json --out healthy --resume near "${keep[@]}"
 expect_text "^warning: the best checkpoint so far, of step $best, is not in healthy/checkpoints, copying 'near/checkpoints/step_$best': .*state.json: has"
 if [ "$(steps_of healthy)" = 'step_21 step_28 step_30 ' ]; then pass; else fail "kept in another folder: $(steps_of healthy)"; fi
 expect_code 7 "$CLTRAIN" eval lone --best
-expect_text "its best evaluation was after step $best, whose checkpoint is not in 'lone/checkpoints'; it may be where the run was saved before"
+expect_text "its best evaluation was after step $best, whose checkpoint is not in 'lone/checkpoints'; it may be in the folder where the run was saved before"
 crashed run 9
 expect_code 7 "$CLTRAIN" eval run --best
 expect_text "after step 7, whose checkpoint is not in 'run/checkpoints'; a training with checkpoint.best, for instance loss, keeps it"

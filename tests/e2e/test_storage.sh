@@ -158,7 +158,7 @@ faults 'GET list-type minus' 'GET list-type stray'
 s3 8 list odd/
 expect_text 'whose size is not a number'
 s3 8 list odd/
-expect_text "begin with 'odd/' has another one"
+expect_text "begin with 'odd/' has a key that does not"
 # A server without ranges is asked once, and the message names the missing ranges. A server whose object is
 # no larger than the range has not broken the rule.
 ranges='the server sends more than the [0-9]+ bytes that it was asked for: .* does not answer ranged reads'
@@ -231,7 +231,7 @@ for _ in 1 2 3; do
 done
 faults 'GET key-marker circle'
 s3 8 abort left/
-expect_text 'a list of uploads goes round in a circle'
+expect_text 'the list of uploads repeats itself'
 rm server/page
 s3 0 abort ''
 expect_line 2 # the last one of the circle, and the one beside
@@ -375,7 +375,7 @@ refuses bare_source "the profile 'bare', which is a source_profile, has no keys"
 refuses code 'a training cannot ask for a code'
 refuses odd 'credential_source is Environment, EcsContainer or Ec2InstanceMetadata'
 refuses denied "STS does not give the role of the profile 'denied': 403 AccessDenied"
-refuses sso 'uses single sign-on, which cltrain does not'
+refuses sso 'uses single sign-on, which cltrain cannot use'
 # A wrong clock is corrected for STS as well.
 echo 1200 >server/clock
 : >server/requests

@@ -51,7 +51,7 @@ expect_code 8 "$tool" otherbucket read cltrain/first/x
 # Older checkpoints cannot be deleted with these rights; the run says so, and is complete.
 train 0 --out keeping --max-steps 10 checkpoint.upload=$in_prefix/keeping checkpoint.upload_keep=1
 train 0 --out keeping --resume auto checkpoint.upload=$in_prefix/keeping checkpoint.upload_keep=1
-expect_text 'older checkpoints stay there: .* needs the right s3:DeleteObject'
+expect_text 'older checkpoints stay in the bucket: .* needs the right s3:DeleteObject'
 
 # Each right that a run uses is removed once. An upload is aborted when one of its parts is refused.
 rights s3:ListBucket

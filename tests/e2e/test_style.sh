@@ -47,5 +47,5 @@ expect_code 0 "$CLTRAIN" train gpt.json --out run --max-steps 4 --caps=-wide_vec
 expect_code 0 "$CLTRAIN" train gpt.json --out run --resume auto
 reject_text 'rounded differently'
 expect_code 2 env CLTRAIN_STYLE=rows "$CLTRAIN" train gpt.json --out none
-expect_text "CLTRAIN_STYLE=rows: 'lanes' and 'groups' are known"
+expect_text "CLTRAIN_STYLE=rows: expected 'lanes' or 'groups'"
 finish

@@ -106,7 +106,7 @@ cp -r rungs busy
 echo '{"host": "node7", "boot": "other", "space": 1, "process": 12, "started": 5, "released": false}' >"busy/lease/trial-01-$newest.9"
 for i in 1 2 3 4 5 6 7 8; do [ -e "busy/lease/trial-01-$newest.$i" ] || cp "busy/lease/trial-01-$newest.9" "busy/lease/trial-01-$newest.$i"; done
 expect_code 2 "$CLTRAIN" sweep busy --again
-expect_text '--again: process 12 on node7 trains trial-01; with halving, end all workers before'
+expect_text '--again: process 12 on node7 trains trial-01; with halving, end all workers first'
 expect_code 0 "$CLTRAIN" sweep rungs --again
 cp halving.json kills.json
 # trains WORKER: whether the worker has a training; sets $child to its process
@@ -153,7 +153,7 @@ kill -TERM $worker
 wait $worker
 [ $? -eq 75 ] && pass || fail 'a worker that was stopped did not end with 75'
 cp stopped.txt "$out"
-expect_text '^trial-01 was interrupted and can go on$' 'interrupted, resumable: stopped; the same command continues the sweep'
+expect_text '^trial-01 was interrupted and can be resumed$' 'interrupted, resumable: stopped; the same command continues the sweep'
 grep -q '"released":true' stopped/lease/trial-01-0.1 && pass || fail 'the lease was not given back'
 ls stopped/trial-01/checkpoints/step_* >/dev/null 2>&1 && pass || fail 'the training did not save'
 
@@ -167,7 +167,7 @@ await_end $worker
 wait $worker
 [ $? -eq 75 ] && pass || fail 'a worker whose training hangs did not end with 75'
 cp hangs.txt "$out"
-expect_text '^trial-01: its training has not ended in the [0-9]+ s after it was told to, and is killed$' '^trial-01 was interrupted and can go on$'
+expect_text '^trial-01: its training did not end within [0-9]+ s after it was asked to, so it is killed$' '^trial-01 was interrupted and can be resumed$'
 grep -q '"released":true' hangs/lease/trial-01-0.1 && pass || fail 'the lease of a trial that was killed was not given back'
 [ -z "$(ls hangs/failed)" ] && pass || fail 'a training that was killed after the grace counts as failed'
 
@@ -238,7 +238,7 @@ mv away.csv t.csv
 expect_code 0 "$CLTRAIN" sweep good.json --out machine
 sed 's/"optimizer.*/"data.path": {"values": ["t.csv", "none.csv"]}}}/' fails.json >one_missing.json
 expect_code 3 "$CLTRAIN" sweep one_missing.json --out one_missing # the data of one trial
-expect_text '^trial-01 is done' '^trial-02 failed: .*none.csv.*; it is tried again$' '^trial-02 ended with code 3 and can go on elsewhere$' \
+expect_text '^trial-01 is done' '^trial-02 failed: .*none.csv.*; it is tried again$' '^trial-02 ended with code 3 and can be resumed on another machine$' \
     '^cltrain: data error: trial-02: '
 reject_text 'trial-02: data error'
 
@@ -300,7 +300,7 @@ expect_text '^trial-01 failed: .*cost.budget.*; it is not tried again$' '^trial-
 mkdir -p broken/trial-01
 echo no folder >broken/trial-01/checkpoints
 expect_code 8 "$CLTRAIN" sweep grid.json --out broken
-expect_text '^trial-01 ended with code 8 and can go on elsewhere$' 'storage error: trial-01: '
+expect_text '^trial-01 ended with code 8 and can be resumed on another machine$' 'storage error: trial-01: '
 for i in 2 3 4 5 6 7 8 9 10; do # but not for ever: the trial itself may be the reason
     expect_code 8 "$CLTRAIN" sweep grid.json --out broken
 done

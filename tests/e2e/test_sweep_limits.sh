@@ -82,7 +82,7 @@ expect_code 2 "$CLTRAIN" sweep grid.json --out money --budget 5
 expect_text 'budget needs a price'
 expect_absent money
 expect_code 75 "$CLTRAIN" sweep money.json --out money --budget 3
-expect_text '^trial-01 was interrupted and can go on$' 'the trials have cost [0-9.]+, and --budget is 3; the same command with a larger one goes on'
+expect_text '^trial-01 was interrupted and can be resumed$' 'the trials have cost [0-9.]+, and --budget is 3; the same command with a larger one resumes the sweep'
 expect_awk 'the budget is spent' -v s="$(sed -n -E 's/.*the trials have cost ([0-9.]+),.*/\1/p' "$out")" 'BEGIN { exit !(s >= 3) }'
 ls money/trial-01/checkpoints/step_* >/dev/null 2>&1 && pass || fail 'the training did not save'
 expect_absent money/trial-02 money/failed/trial-01-0.json
@@ -102,7 +102,7 @@ expect_code 0 "$CLTRAIN" sweep plain --hours 1e-9 # all trials are over
 # A worker that takes no further trial, here because a device is missing, checks the budget as well.
 echo '{"config": "long.json", "keys": {"train.seed": {"values": [1, 2]}}}' >long_seeds.json
 expect_code 4 "$CLTRAIN" sweep long_seeds.json --out closing --workers 2 --device '0:0,no such device' --budget 3
-expect_text '^trial-02 ended with code 4 ' '^the trials have cost [0-9.]+, and --budget is 3; ' '^trial-01 was interrupted and can go on$'
+expect_text '^trial-02 ended with code 4 ' '^the trials have cost [0-9.]+, and --budget is 3; ' '^trial-01 was interrupted and can be resumed$'
 
 # --- a metric in money appears once in each trial's object ---
 echo '{"config": "net.json", "metric": "cost", "set": {"cost.per_hour": 3600}, "keys": {"train.seed": {"values": [1, 2]}}}' >cost.json

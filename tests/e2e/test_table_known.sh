@@ -36,7 +36,7 @@ same 'without the training table' "$(value gone.json loss)" "$(value after.json 
 mv away.csv abc.csv
 printf 'x,y\n1,a\n2,d\n' >ad.csv
 expect_code 3 "$CLTRAIN" eval classes data.eval_path=ad.csv
-expect_text "line 3, column 'y': 'd' is none of the classes"
+expect_text "line 3, column 'y': 'd' is not one of the classes"
 
 # --- integers for the evaluation of a regression that was trained on others, and is not standardised ---
 printf 'x,y\n1,1.5\n2,2.5\n3,3.5\n4,5\n' >half.csv

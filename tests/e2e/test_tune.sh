@@ -164,7 +164,7 @@ cp "$CLTRAIN_BUILD_DIR/kernels/gemm.cl" kernels/
 echo '/* changed */' >>kernels/gemm.cl
 expect_code 0 env CLTRAIN_KERNEL_DIR=kernels "$CLTRAIN" train net.json --out changed
 with_log changed
-expect_text '^warning: 1 tuning records in .* are of other kernels' '^tuning +0 of'
+expect_text '^warning: 1 tuning records in .* were measured with other kernels' '^tuning +0 of'
 # A variant that does not exist any more, a value that is not offered: the default is used.
 expect_code 0 "$put" "$problem" vanished
 expect_code 0 "$CLTRAIN" train net.json --out vanished

@@ -98,7 +98,7 @@ spoil spoils 40
 rm -r spoils
 echo 'DELETE step_40/manifest AccessDenied.403' >server/faults
 train 0 net.json --out spoils --resume auto checkpoint.upload=s3://bucket/runs/spoils
-expect_text 'are replaced while it has its manifest: .* needs the right s3:DeleteObject'
+expect_text 'are replaced while its manifest is there: .* needs the right s3:DeleteObject'
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/spoils/checkpoints/step_40
 spoil all 20
 guarded "$tool" bucket upload runs/all/checkpoints/step_20/manifest.json straight/checkpoints/step_20/manifest.json 2>/dev/null
@@ -276,7 +276,7 @@ for steps in 10 20 30; do train 0 kept.json --out kept --resume auto --max-steps
 expect_there '10 20 30'
 echo 'DELETE step_30/model AccessDenied.403' >server/faults
 train 0 kept.json --out kept --resume auto --max-steps 35
-expect_text 'older checkpoints stay there: .*step_30/model.*403 AccessDenied.* needs the right s3:DeleteObject'
+expect_text 'older checkpoints stay in the bucket: .*step_30/model.*403 AccessDenied.* needs the right s3:DeleteObject'
 if [ "$(grep -m 1 'DELETE.*/step_30/' server/requests)" = 'DELETE /bucket/runs/kept/checkpoints/step_30/manifest.json ' ]; then pass; else fail 'the manifest was not deleted first'; fi
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/kept/checkpoints/step_35
 train 0 kept.json --out kept --resume auto --max-steps 38 # what is incomplete goes as well

@@ -16,7 +16,7 @@ expect_text '^device '
 
 # The same device: the same checks with the same seed, and the same bits.
 expect_code 0 "$CLTRAIN" verify --baseline base.json --json again.json --junit again.xml
-expect_text '0 worse, 0 fail as before, 0 mended, 0 new; bits of results: [1-9][0-9]* the same, 0 others'
+expect_text '0 worse, 0 fail as before, 0 fixed, 0 new; results: [1-9][0-9]* with equal bits, 0 with other bits'
 expect_same <(sed -e '/"ms":/d' -e '/_xxh64/d' base.json) <(sed -e '/"ms":/d' -e '/_xxh64/d' again.json)
 expect_code 0 "$CLTRAIN" verify --baseline again.json -t 'softmax.odd'
 expect_text '0 worse' # what is left out on purpose is not missing
@@ -29,7 +29,7 @@ for kind in other broken; do
     if cmp -s $kind/common.clh "$CLTRAIN_BUILD_DIR/kernels/common.clh"; then fail "nothing was planted in $kind"; fi
 done
 CLTRAIN_KERNEL_DIR=$work/other expect_code 0 "$CLTRAIN" verify --caps all --baseline base.json -t 'softmax.*,silu.*' # relu must be exact
-expect_text '0 worse, .*bits of results: [0-9]+ the same, [1-9][0-9]* others:' '^  .*(silu|softmax|relu)\.[a-z_0-9]+\[[a-z]+\]/correct'
+expect_text '0 worse, .*results: [0-9]+ with equal bits, [1-9][0-9]* with other bits:' '^  .*(silu|softmax|relu)\.[a-z_0-9]+\[[a-z]+\]/correct'
 
 # A device that became wrong fails, and is named; capabilities that it has lost count as well.
 CLTRAIN_KERNEL_DIR=$work/broken expect_code 1 "$CLTRAIN" verify --caps all --baseline base.json --junit worse.xml
@@ -73,7 +73,7 @@ refuse 'newer cltrain'
 sed 's/"state": "PASS"/"state": "GOOD"/' base.json | "$CLTRAIN_BUILD_DIR/tests/seal" verify_xxh64 >bad.json
 refuse 'has a result that this cltrain cannot read'
 sed 's/"seed": [0-9]*/"seed": -4/' base.json | "$CLTRAIN_BUILD_DIR/tests/seal" verify_xxh64 >bad.json
-refuse 'does not tell its seed'
+refuse 'does not record its seed'
 expect_code 2 "$CLTRAIN" verify --baseline base.json --seed 3
 expect_text 'leave --seed'
 expect_code 2 "$CLTRAIN" verify --baseline base.json --mode list

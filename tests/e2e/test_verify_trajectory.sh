@@ -45,7 +45,7 @@ expect_text '^device ' '^PASS +mlp\.bf16/trajectory +error [0-9.e-]+, limit 0\.0
 expect_awk 'the JSON lacks losses' '/"losses"/ { n++ } /"mode": "trajectory"/ { mode = 1 } END { exit n != 4 || !mode }' now.json
 expect_awk 'JUnit lacks the trainings' '/<testcase .*mlp.f32\/trajectory/ { found = 1 } END { exit !found }' now.xml
 expect_code 0 "$CLTRAIN" verify --baseline now.json -t mlp.f32
-expect_text 'bits of results: 1 the same, 0 others'
+expect_text 'results: 1 with equal bits, 0 with other bits'
 expect_code 0 "$CLTRAIN" verify --mode correct,trajectory --small -t 'relu.*,mlp.f32' --shard 0/2 --json both.json
 expect_awk 'the training is not beside the checks' '/"name": "mlp.f32\/trajectory"/ { training = 1 } /"name": "relu/ { training = 0; checks++ } \
     /"losses"/ { good = training } END { exit !good || checks < 2 }' both.json

@@ -39,7 +39,7 @@ launched gemm_fwd_mma yes
 launched gemm_fwd_wgmma no
 
 trained good
-reject_text 'goes on without' 'goes without .wgmma'
+reject_text 'continues without' 'goes without .wgmma'
 launched gemm_fwd_wgmma yes
 paste mma.loss good.loss >both
 expect_awk 'wgmma gives other losses' '{ d = $1 - $2; if (NF != 2 || d > 1e-3 || d < -1e-3) bad = 1 } END { exit bad || NR < 6 }' both
@@ -51,8 +51,8 @@ expect_same good.loss kept.loss
 for what in create build launch; do
     cp -r cache "cache_$what"
     CLTRAIN_CACHE_DIR=$work/cache_$what CLTRAIN_PTX_REFUSE=$what trained "$what"
-    expect_text 'goes on without capability wgmma'
-    if [ "$(grep -c 'goes on without' "$out")" -eq 1 ]; then pass; else fail "$what: more than wgmma was given up"; fi
+    expect_text 'continues without capability wgmma'
+    if [ "$(grep -c 'continues without' "$out")" -eq 1 ]; then pass; else fail "$what: more than wgmma was given up"; fi
     launched gemm_fwd_wgmma no
     launched gemm_fwd_mma yes
     expect_same mma.loss "$what.loss"
@@ -63,7 +63,7 @@ CLTRAIN_CACHE_DIR=$work/roomy trained roomy
 launched gemm_fwd_wgmma yes
 expect_same good.loss roomy.loss
 CLTRAIN_CACHE_DIR=$work/roomy CLTRAIN_PTX_REFUSE=large trained tile
-expect_text 'goes on without tile bm=.* of variant .wgmma.'
+expect_text 'continues without tile bm=.* of variant .wgmma.'
 reject_text 'without capability'
 launched gemm_fwd_wgmma yes
 expect_same good.loss tile.loss
@@ -90,14 +90,14 @@ for what in memory:70 resources:0; do
     expect_code "$code" env CLTRAIN_CACHE_DIR="$work/fresh_$what" CLTRAIN_PTX_REFUSE="$what" "$CLTRAIN" train mlp.json --out "none_$what"
     if [ "$code" = 70 ]; then expect_text 'in a child process: loading a program for another target: CL_OUT_OF_HOST_MEMORY'; else expect_text 'goes without .wgmma. \(failed\): .*CL_OUT_OF_RESOURCES'; fi
     CLTRAIN_CACHE_DIR=$work/fresh_$what trained "next_$what"
-    reject_text 'goes without .wgmma.' 'goes on without'
+    reject_text 'goes without .wgmma.' 'continues without'
     launched gemm_fwd_wgmma yes
     expect_same good.loss "next_$what.loss"
     rm -rf "fresh_$what/programs"
     expect_code "$code" env CLTRAIN_CACHE_DIR="$work/fresh_$what" CLTRAIN_PTX_REFUSE="$what" "$CLTRAIN" train mlp.json --out "turned_$what"
-    if [ "$code" = 70 ]; then expect_text 'preparing .*: loading a program for another target: CL_OUT_OF_HOST_MEMORY'; else expect_text 'goes on without capability wgmma'; fi
+    if [ "$code" = 70 ]; then expect_text 'preparing .*: loading a program for another target: CL_OUT_OF_HOST_MEMORY'; else expect_text 'continues without capability wgmma'; fi
     CLTRAIN_CACHE_DIR=$work/fresh_$what trained "last_$what"
-    reject_text 'goes without .wgmma.' 'goes on without'
+    reject_text 'goes without .wgmma.' 'continues without'
 done
 # A probe in a child process meets each of these faults. After a failure the probe is asked again, and the
 # device's other answers are remembered: where the driver hangs, only wgmma is asked for again, within a

@@ -102,7 +102,7 @@ same_losses kept_again
 # A program that only the evaluation needs cannot be built: the others are built as usual, and the
 # evaluation takes another kernel.
 trains 2 ahead CLT_SHIM='build:family=cross_entropy+!option=KEEP_EXP+!option=WG:error;log=ahead.log'
-expect_text ' [1-9][0-9]* compiled in child processes' "this run goes on without variant 'row', which 'loss.forward' needed"
+expect_text ' [1-9][0-9]* compiled in child processes' "this run continues without variant 'row', which 'loss.forward' needed"
 if [ -s ahead.log ]; then pass; else fail 'no program of the evaluation failed'; fi
 
 # While a compiler does not return, the wait is reported with the kernel's name.
@@ -110,7 +110,7 @@ mkdir pocl-slow
 POCL_CACHE_DIR=$work/pocl-slow CLTRAIN_BUILDERS=2 CLTRAIN_BUILD_SECONDS=0.5 CLT_SHIM='build:family=adam:hang' \
     "$CLTRAIN" train mlp.json --out slow >slow.txt 2>&1 &
 process=$!
-await_from $process grep -q "compiler has worked on 'adam' (.*-DONLY=.*) for 0.5 s" slow.txt
+await_from $process grep -q "compiler has been compiling 'adam' (.*-DONLY=.*) for 0.5 s" slow.txt
 kill -9 $process
 wait $process 2>/dev/null
 finish

@@ -280,7 +280,7 @@ cross_entropy.cl :: s/centred += WEIGHT_OF(w, c) \* (LOAD(DT, x, c) - top);/cent
 cross_entropy.cl :: s/float before = in_range \&\& accumulate ? /float before = in_range ? / :: cross_entropy.odd[row] :: cross_entropy
 cross_entropy.cl :: s/correct = row\.xt == row\.top \&\& !beaten/correct = row.xt == row.top/ :: cross_entropy.ties[group] :: cross_entropy
 cross_entropy.cl :: s/out\[1\] = 1.0f;/out[1] = hit;/ :: cross_entropy.odd[group] :: cross_entropy
-cross_entropy.cl :: s/smoothing \* (w\.mean \* log_sum - centred \/ (float)cols)/smoothing * (w.mean * log_sum - centred)/ :: cross_entropy.smooth[group] :: cross_entropy
+cross_entropy.cl :: s/smoothing \* (w\.mean_weight \* log_sum - centred \/ (float)cols)/smoothing * (w.mean_weight * log_sum - centred)/ :: cross_entropy.smooth[group] :: cross_entropy
 cross_entropy.cl :: s/smoothing \/ (float)cols : 0.0f;/smoothing : 0.0f;/ :: cross_entropy.smooth[group] :: cross_entropy
 cross_entropy.cl :: s/stats += stats0 + 2 \* r;/stats += stats0 + r;/ :: cross_entropy.odd[group] :: cross_entropy
 cross_entropy.cl :: s/ties += any(tie) ? 1.0f : 0.0f/ties += 0.0f/ :: cross_entropy.ties[group] :: cross_entropy
@@ -441,7 +441,7 @@ dice.cl :: s/if (sample >= sb\[sb0 + SB_VALID\] || !dice_counts(t, ignore))/if (
 dice.cl :: s/int t = (int)target\[target0 + v\];/int t = (int)target[target0 + v % voxels];/ :: dice_loss.image[voxel] :: dice_loss
 dropout.cl :: s/index % 4 == 0 \&\& QUADS(GT, y)/QUADS(GT, y)/ :: dropout.odd[flat] :: dropout
 cross_entropy.cl :: s/HAS_IGNORE \&\& second == ignore ? first : second/second/ :: cross_entropy.mixed_smooth[row] :: cross_entropy
-cross_entropy.cl :: s/return (1\.0f - smoothing) \* cross_entropy_hot_weight(t, w) + smoothing \* w\.mean;/return cross_entropy_hot_weight(t, w);/ :: cross_entropy.weights_smooth[row] :: cross_entropy
+cross_entropy.cl :: s/return (1\.0f - smoothing) \* cross_entropy_hot_weight(t, w) + smoothing \* w\.mean_weight;/return cross_entropy_hot_weight(t, w);/ :: cross_entropy.weights_smooth[row] :: cross_entropy
 cross_entropy.cl :: s/second\[second0 + (r)\]/second[second0]/ :: cross_entropy.mixed_smooth[row] :: cross_entropy
 cross_entropy.cl :: s/in_range(t\.first, cols) \&\& cross_entropy_in_range(t\.second, cols)/in_range(t.first, cols)/ :: cross_entropy.mixed_stray[row] :: cross_entropy
 cross_entropy.cl :: s/(c == t\.second ? 1\.0f - t\.share : 0\.0f)/(c == t.second \&\& c != t.first ? 1.0f - t.share : 0.0f)/ :: cross_entropy.mixed[row] :: cross_entropy

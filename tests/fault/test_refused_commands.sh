@@ -23,7 +23,7 @@ bad() { # CODE RULES COMMAND...: as expect_code, on the bad driver, which must h
     expect_file shim.log
 }
 lane=build:family=gemm_lane:error
-without="goes on without variant 'lane'"
+without="continues without variant 'lane'"
 
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
 cat >gpt.json <<'JSON'
@@ -42,12 +42,12 @@ expect_awk 'evaluation gives another loss' '{ d = $1 - $2; if (NF != 2 || d > 1e
 "$CLTRAIN" generate --checkpoint good --prompt 'line 1' --max-new 12 --temperature 0 >good.text 2>/dev/null
 simple=build:family=gemm+option=-DVW=16:error # one token has no products for the lane form
 bad 0 "$simple" "$CLTRAIN" generate --checkpoint good --prompt 'line 1' --max-new 12 --temperature 0
-expect_text 'goes on without capability wide_vectors'
+expect_text 'continues without capability wide_vectors'
 fresh
 env CLTRAIN_CACHE_DIR="$work/bad.cache" CLT_SHIM="$simple" LD_PRELOAD="$shim" "$CLTRAIN" generate --checkpoint good --prompt 'line 1' --max-new 12 --temperature 0 >bad.text 2>/dev/null
 expect_same good.text bad.text
 bad 0 'launch:family=gemm+option=-DVW=16:dead' "$CLTRAIN" generate --checkpoint good --prompt 'line 1' --max-new 4 --temperature 0
-expect_text 'goes on without capability wide_vectors'
+expect_text 'continues without capability wide_vectors'
 bad 0 "$lane" "$CLTRAIN" bench step gpt.json --steps 2 --warmup 1
 expect_text "$without"
 

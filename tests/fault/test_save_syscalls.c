@@ -265,7 +265,7 @@ static bool check_hit(const char *output, const char *folder, int64_t step, cons
     (void)snprintf(saved, sizeof saved, "saved step %d to ", (int)step);
     (void)snprintf(
         failed, sizeof failed,
-        "the checkpoint of step %d could not be written (1 in a row), the run goes on: ", (int)step);
+        "the checkpoint of step %d could not be written (1 in a row), training continues: ", (int)step);
     const char *message = strstr(output, failed);
     if (occurrences(output, saved) + occurrences(output, failed) != 1)
         fail_msg("step %d: neither saved nor failed, or both:\n%s", (int)step, output);
@@ -326,7 +326,7 @@ TEST(storage_may_stay_broken_for_a_save)
         fail_msg("code %d\n%s", code, output);
     assert_int_equal(occurrences(output, "could not be written ("), 4);
     assert_true(occurrences(output, "Read-only file system; choose a place") >= 4);
-    assert_int_equal(occurrences(output, "(2 in a row), the run goes on"), 1);
+    assert_int_equal(occurrences(output, "(2 in a row), training continues"), 1);
     assert_straight("readonly", STEPS);
 }
 

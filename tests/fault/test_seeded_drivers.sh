@@ -108,7 +108,7 @@ seed() {
     [ "$n_failed" -eq "$before" ] || echo "    seed $name: CLT_SHIM='$rules'"
 }
 
-went_on='goes on without'
+went_on='continues without'
 # --- products in lane style: wide_vectors and its GEMM ---
 seed 'build-lane*' f32 - mlp.json 'build:family=gemm_lane:error' "$went_on variant 'lane'.*gemm_lane|CL_BUILD_PROGRAM_FAILURE"
 seed build-lane-resources f32 - mlp.json 'build:family=gemm_lane:error=-5' "$went_on variant 'lane'"

@@ -27,19 +27,19 @@ again="which the driver refused in an earlier run; 'cltrain devices --again' for
 good='build:family=no_such_family:error'
 
 train 0 good "$good"
-reject_text 'goes on without'
+reject_text 'continues without'
 cp -r cache asked
 for rule in launch:family=gemm_lane:dead=-9999 $(all_cases && echo launch:family=gemm_lane:error=-5 launch:family=gemm_lane:event); do
     train 0 bad "$rule"
-    expect_text 'goes on without'
+    expect_text 'continues without'
     train 0 after "$good"
-    reject_text 'goes on without'
+    reject_text 'continues without'
     if [ "$(digest after)" = "$(digest good)" ]; then pass; else fail "$rule: other parameters in the next run"; fi
     rm -rf bad after
 done
 # A build that fails once without a reason is tried again (PoCL, when several processes build the same program).
 train 0 once build:family=gemm_lane:silent:nth=1
-reject_text 'goes on without'
+reject_text 'continues without'
 expect_awk 'the build did not fail' '/gemm_lane/ { n++ } END { exit !n }' shim.log
 train 70 none build:family=gemm_lane:error=-6
 expect_text CL_OUT_OF_HOST_MEMORY
@@ -47,11 +47,11 @@ for rule in build:family=gemm_lane:error $(all_cases && echo launch:family=gemm_
     rm -rf cache first second third
     cp -r asked cache
     train 0 first "$rule"
-    expect_text "goes on without variant 'lane'"
+    expect_text "continues without variant 'lane'"
     expect_file shim.log
     train 0 second "$rule"
-    expect_text "this run goes on without .*variant 'gemm/lane', $again"
-    reject_text "goes on without variant 'lane'"
+    expect_text "this run continues without .*variant 'gemm/lane', $again"
+    reject_text "continues without variant 'lane'"
     if [ -s shim.log ]; then fail "$rule: the kernel was tried again"; else pass; fi
     train 0 third "$good" # the driver may have become better: nobody asks it
     expect_text "$again"
@@ -61,7 +61,7 @@ done
 expect_code 0 env CLTRAIN_CACHE_DIR="$work/cache" LD_PRELOAD="$shim" "$CLTRAIN" devices --again
 rm -rf third
 train 0 third "$good"
-reject_text 'goes on without'
+reject_text 'continues without'
 if [ "$(digest third)" = "$(digest good)" ]; then pass; else fail 'other parameters after devices --again'; fi
 
 # A child process without host memory ends the run with 70: the parent does not ask the device instead.
@@ -77,7 +77,7 @@ rm -rf cache none
 cp -r asked cache
 train 0 none build:family=gemm_tile:error --caps=-wide_vectors
 expect_text "goes without 'local' \\(refused\\): self-test local: gemm.odd_nn\\[tile\\]"
-reject_text 'goes on without'
+reject_text 'continues without'
 rm -rf none
 train 0 none build:family=gemm_tile:error --caps=-wide_vectors # remembered
 expect_text "goes without 'local' .*as remembered"
@@ -98,10 +98,10 @@ train 0 first "$rule" checkpoint.every=3
 digest first >first.sum
 go_on whole "$good"
 expect_text "refused variant 'gemm/lane' to another run; the run of the checkpoint used it, so it is tried again"
-reject_text 'goes on without'
+reject_text 'continues without'
 if [ "$(digest whole)" = "$(digest good)" ]; then pass; else fail 'what was refused to another run changed a resumed one'; fi
 go_on refused "$rule"
-expect_text 'it is tried again' "goes on without variant 'lane'"
+expect_text 'it is tried again' "continues without variant 'lane'"
 rm -rf cache
 cp -r asked cache # forgotten
 go_on first "$good"

@@ -57,7 +57,7 @@ TEST(a_checkpoint_has_its_state_dict_found)
     CLT_SCOPED(clt_safetensors) *same = open_file(DATA "pytorch/checkpoint.pth:model");
     assert_int_equal(clt_safetensors_count(file), 2);
     assert_int_equal(clt_safetensors_count(same), 2);
-    assert_ok(clt_safetensors_take_off(file, "module."));
+    assert_ok(clt_safetensors_strip_prefix(file, "module."));
     assert_non_null(clt_safetensors_find(file, "weight"));
     CLT_SCOPED(clt_safetensors) *states = open_file(DATA "pytorch/checkpoint.pth:.");
     assert_int_equal(clt_safetensors_count(states), 1); /* epoch, which is a tensor of one number */

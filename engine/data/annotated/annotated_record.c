@@ -232,7 +232,7 @@ static clt_status read_words(const clt_annotated_rules *rules, clt_encoder *enco
     const clt_json *labels = rules->labelled ? clt_json_get(record, rules->label) : NULL;
     size_t capacity = 0;
     if (!words || clt_json_typeof(words) != CLT_JSON_ARRAY)
-        CLT_FAIL(CLT_EDATA, "its \"%s\" is missing or no list of words", rules->text);
+        CLT_FAIL(CLT_EDATA, "its \"%s\" is missing or not a list of words", rules->text);
     if (rules->labelled && (!labels || clt_json_typeof(labels) != CLT_JSON_ARRAY ||
                             clt_json_count(labels) != clt_json_count(words)))
         CLT_FAIL(CLT_EDATA, "its \"%s\" must be a list of as many labels as it has words, %zu", rules->label,
@@ -287,9 +287,9 @@ static clt_status take_answer(const clt_json *text, const clt_json *start, const
     int64_t number;
     size_t at;
     if (!text || clt_json_typeof(text) != CLT_JSON_STRING || !*clt_json_string(text))
-        CLT_FAIL(CLT_EDATA, "the text of an answer is missing, empty or no text");
+        CLT_FAIL(CLT_EDATA, "the text of an answer is missing, empty or not text");
     if (!start || !clt_json_int(start, &number) || number < 0)
-        CLT_FAIL(CLT_EDATA, "the \"answer_start\" of an answer is missing or no number of a character");
+        CLT_FAIL(CLT_EDATA, "the \"answer_start\" of an answer is missing or not the number of a character");
     const char *answer = clt_json_string(text);
     if (!byte_of(context, number, &at) || strncmp(context + at, answer, strlen(answer)) != 0)
         CLT_FAIL(CLT_EDATA, "the answer '%.60s' does not stand in the context from character %lld on", answer,

@@ -131,7 +131,7 @@ static clt_status choose_members(clt_annotated_samples *s)
     } else if (s->texts.cut == clt_table_cut) {
         clt_str_append(&where, " (records of JSON; a table is a file named .csv or .tsv)");
     }
-    clt_str_append(&where, ", of which none can be used; the first one is ");
+    clt_str_append(&where, ", but none can be used; the first one is ");
     clt_record_place(&s->texts, s->part.first, &where);
     CLT_TRY(clt_str_check(&where));
     return clt_fail_prefix(clt_error_put(&first), "reading the samples of %s%s", s->part.key, where.text);
@@ -237,10 +237,9 @@ static clt_status check_numbers(const clt_annotated_samples *s, int64_t count, s
             "classes from 0 on",
             s->part.key, (long long)count - 1, MOST_CLASSES, CLT_PLURAL_ES(MOST_CLASSES));
     if (count > 2 * (int64_t)seen)
-        CLT_WARN(
-            "the labels of %s are numbers up to %lld, of which only %zu occur; each number from 0 on becomes "
-            "a class",
-            s->part.key, (long long)count - 1, seen);
+        CLT_WARN("the labels of %s are numbers up to %lld, but only %zu of these occur; each number from 0 "
+                 "on becomes a class",
+                 s->part.key, (long long)count - 1, seen);
     return CLT_OK;
 }
 
@@ -288,15 +287,15 @@ static clt_status number_of(const clt_annotated_classes *classes, const clt_anno
         int64_t number = strtoll(label, NULL, 10);
         *out = (int32_t)(number == CLT_ANNOTATED_IGNORED ? CLT_ANNOTATED_NONE : number);
         if (number != CLT_ANNOTATED_IGNORED && (number < 0 || number >= classes->count))
-            CLT_FAIL(CLT_EDATA, "the label %s is none of the %lld class%s, which are numbered from 0", label,
-                     (long long)classes->count, CLT_PLURAL_ES(classes->count));
+            CLT_FAIL(CLT_EDATA, "the label %s is not one of the %lld class%s, which are numbered from 0",
+                     label, (long long)classes->count, CLT_PLURAL_ES(classes->count));
         return CLT_OK;
     }
     for (*out = 0; classes->name && *out < classes->count; ++*out)
         if (strcmp(classes->name[*out], label) == 0)
             return CLT_OK;
     CLT_FAIL(CLT_EDATA,
-             "the label '%.60s' is none of the training data's %lld classes%s; data.class_names lists "
+             "the label '%.60s' is not one of the training data's %lld classes%s; data.class_names lists "
              "classes in their order",
              label, (long long)classes->count, classes->name ? "" : ", which are numbers");
 }

@@ -58,7 +58,8 @@ static clt_status role_of(const char *word, clt_chat_role *out)
             return CLT_OK;
         }
     }
-    CLT_FAIL(CLT_EDATA, "the role \"%.60s\" is none of system, user (human), assistant (gpt) and tool", word);
+    CLT_FAIL(CLT_EDATA, "the role \"%.60s\" is not one of system, user (human), assistant (gpt) and tool",
+             word);
 }
 
 /* Whether a message is trained: its "weight" is 0 or 1, or "train" is true or false; by default it is
@@ -302,7 +303,7 @@ static clt_status read_ids(const clt_chat_rules *rules, const clt_json *record, 
     const clt_json *one = clt_json_first(ids), *of = labels ? clt_json_first(labels) : NULL;
     for (size_t i = 0; one; one = clt_json_next(one), of = of ? clt_json_next(of) : NULL, i++) {
         if (!clt_json_int(one, &id) || id < 0 || id >= vocab)
-            CLT_FAIL(CLT_EDATA, "token %zu of \"input_ids\" is none of the tokenizer's %lld tokens", i + 1,
+            CLT_FAIL(CLT_EDATA, "token %zu of \"input_ids\" is not one of the tokenizer's %lld tokens", i + 1,
                      (long long)vocab);
         label = id;
         if (of && (!clt_json_int(of, &label) || (label != id && label != IGNORED_LABEL)))

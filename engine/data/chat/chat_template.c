@@ -199,7 +199,7 @@ clt_status clt_chat_template_recognise(const char *tokenizer, clt_arena *arena, 
     if (text)
         CLT_TRY(find_program(text, out));
     *why = clt_arena_printf(
-        arena, text ? "the chat template of '%s' is none of the known ones" : "'%s' has no chat template",
+        arena, text ? "the chat template of '%s' is not one of the known ones" : "'%s' has no chat template",
         path);
     return *why ? CLT_OK : CLT_ENOMEM;
 }

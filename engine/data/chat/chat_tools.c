@@ -289,7 +289,7 @@ clt_status clt_chat_add_calls(const clt_chat_template *chat, const clt_chat_turn
     const clt_json *function, *first = clt_json_first(turn->calls);
     bool mistral = chat->tools == CLT_CHAT_TOOLS_MISTRAL, llama = chat->tools == CLT_CHAT_TOOLS_LLAMA;
     if (llama && clt_json_count(turn->calls) != 1)
-        CLT_FAIL(CLT_EDATA, "it calls %zu tools at once, and the chat template %s writes one",
+        CLT_FAIL(CLT_EDATA, "it calls %zu tools in one message, and the chat template %s can write only one",
                  clt_json_count(turn->calls), chat->name);
     if (mistral) {
         CLT_TRY(clt_chat_add_text(out, "[TOOL_CALLS]", marker));

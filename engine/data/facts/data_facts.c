@@ -499,8 +499,8 @@ static clt_status facts_read(const clt_source *source, int64_t index, clt_draw d
 {
     (void)draw;
     (void)to;
-    CLT_FAIL(CLT_EINTERNAL, "reading sample %lld of %s, of which only the shapes are known", (long long)index,
-             source->description);
+    CLT_FAIL(CLT_EINTERNAL, "reading sample %lld of %s: only the shapes of this data are known",
+             (long long)index, source->description);
 }
 
 static void facts_close(clt_source *source)

@@ -70,8 +70,8 @@ clt_status clt_images_match(const char *const *names, int64_t count, const char 
 #define CLT_IMAGE_KEYS                                                                                       \
     CLT_AUGMENT_KEYS, CLT_KEY_CHOICE("data.on_bad_sample", "stop|skip", "\"stop\"",                          \
                                      "an image that cannot be read: stop ends the run and names the file; "  \
-                                     "skip takes the next sample that can, in an evaluation none, warns "    \
-                                     "once for each file, and tells their number at the end")
+                                     "skip takes the next readable sample instead (none in an evaluation), " \
+                                     "warns once for each file, and reports their number at the end")
 /* Whether a folder has CIFAR's training files, as published or made by data fetch. */
 bool clt_is_cifar_folder(const char *path);
 /* Checks the rules between these keys. */

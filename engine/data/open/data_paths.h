@@ -27,7 +27,7 @@ clt_status clt_data_paths_find(clt_config *config, const clt_data_places *places
 clt_status clt_data_paths_missing(const clt_config *config, bool eval, clt_str *out);
 
 /* CLT_EDATA when any of these files is missing; the message names them all and the keys that set their new
- * paths. `what`: "going on with"; `run`: the run or checkpoint; `folder`: where it was trained, "" or NULL
+ * paths. `what`: "resuming"; `run`: the run or checkpoint; `folder`: where it was trained, "" or NULL
  * when unknown. */
 clt_status clt_data_paths_need(const clt_config *config, bool eval, const char *what, const char *run,
                                const char *folder);

@@ -69,9 +69,9 @@ void clt_augment_blend(const clt_augment *a, const clt_mix *mix, uint8_t *x, con
         "height and width of a sample, or one number for both; []: 224 for images, else the stored "         \
         "size"),                                                                                             \
         CLT_KEY_CHOICE("data.crop", "auto|resized|pad|center", "\"auto\"",                                   \
-                       "what training shows of an image: resized: a random part, resized; pad: a random "    \
-                       "place in the padded image; center: as in evaluation, the middle of the resized "     \
-                       "image; auto: resized for images, else center"),                                      \
+                       "the part of an image that training uses: resized: a random part, resized; pad: a "   \
+                       "random place in the padded image; center: as in evaluation, the middle of the "      \
+                       "resized image; auto: resized for images, else center"),                              \
         CLT_KEY_INT("data.resize", 0, 16384, "0", "pixels",                                                  \
                     "center and pad: length of the shorter side before the crop; 0: 8/7 of data.size for "   \
                     "center of images (256 for 224), data.size for pad of images, else the stored size"),    \

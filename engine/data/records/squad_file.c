@@ -48,7 +48,7 @@ static clt_status read_member(cursor *c, const char *name, entry_reader read, bo
         bool wanted = length == strlen(name) && memcmp(key, name, length) == 0;
         CLT_TRY(clt_json_walk_expect(&c->walk, ':', "a colon"));
         if (wanted && *found)
-            return clt_json_walk_fault(&c->walk, "the end, since this member was there before,");
+            return clt_json_walk_fault(&c->walk, "the end of the object, since this member appears twice,");
         CLT_TRY(wanted ? read_list(c, read) : clt_json_walk_value(&c->walk));
         *found = *found || wanted;
     }

@@ -293,13 +293,13 @@ static clt_status fill_target(const csv_state *s, int64_t row, int64_t sample)
     if (s->kind == TARGET_CLASSES) {
         if (found < 0)
             return clt_table_bad_cell(&s->table, row, s->target,
-                                      "is none of the classes; see data.class_names");
+                                      "is not one of the classes; see data.class_names");
         ((int32_t *)s->y)[sample] = (int32_t)found;
         return CLT_OK;
     }
     if (!clt_csv_is_number(cell, &value) || (s->kind == TARGET_WHOLE && !clt_csv_is_whole(cell)))
         return clt_table_bad_cell(&s->table, row, s->target,
-                                  s->kind == TARGET_WHOLE ? "is not a whole number, as the other targets are"
+                                  s->kind == TARGET_WHOLE ? "is not a whole number, but the other targets are"
                                                           : "is not a number");
     s->number[sample] = value;
     if (s->kind == TARGET_WHOLE)

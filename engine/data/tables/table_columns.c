@@ -409,7 +409,7 @@ static clt_status check_listed(const learning *l, int target, const int *listed,
         if (!found)
             return refuse_named(
                 l, "data.words", listed[i],
-                "is none of the inputs, by data.columns and data.drop_columns; leave it out there");
+                "is not one of the inputs, by data.columns and data.drop_columns; leave it out there");
     }
     return CLT_OK;
 }

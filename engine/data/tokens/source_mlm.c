@@ -155,7 +155,7 @@ static clt_status mlm_open(clt_source *source, const clt_config *config, clt_spl
     source->tokenizer = state->tokenizer;
     CLT_TRY(set_fields(source, state->context, state->places, vocab));
     source->description = clt_arena_printf(
-        source->arena, "mlm: %lld pair%s of '%s', %lld tokens of which up to %lld are masked",
+        source->arena, "mlm: %lld pair%s of '%s', %lld tokens each, up to %lld of them masked",
         (long long)source->samples, CLT_PLURAL(source->samples), state->path, (long long)state->context,
         (long long)state->places);
     return source->description ? CLT_OK : CLT_ENOMEM;

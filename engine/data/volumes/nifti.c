@@ -305,7 +305,7 @@ clt_status clt_nifti_describe(const clt_nifti *h, int ndim, clt_array_file *file
     for (int i = ndim; i < h->ndim; i++)
         if (h->dim[i] != 1)
             CLT_FAIL(CLT_EDATA,
-                     "reading '%s': it has %d dimensions, of which number %d has the size %lld; give volumes "
+                     "reading '%s': it has %d dimensions, and dimension %d has the size %lld; give volumes "
                      "of %d dimensions",
                      file->path, h->ndim, i + 1, (long long)h->dim[i], ndim);
     for (int i = 0; i < ndim; i++)

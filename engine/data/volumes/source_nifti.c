@@ -149,7 +149,7 @@ static clt_status name_classes(clt_source *source, const clt_config *config, con
         const char **labels;
         clt_status status = clt_volume_set_labels(s->set, s->seen, classes, source->arena, &labels);
         if (status == CLT_EDATA && source->with.facts) {
-            CLT_WARN_ONCE("%s; the run goes on without names of classes", clt_error_text());
+            CLT_WARN_ONCE("%s; the classes stay without names", clt_error_text());
             clt_error_clear();
             status = CLT_OK;
         }

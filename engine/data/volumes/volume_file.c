@@ -406,7 +406,7 @@ static clt_status bad_class(const clt_volume *v, int64_t voxel, double value, in
                  v->array.path, place, NEARLY_WHOLE);
     if (values)
         CLT_FAIL(CLT_EDATA,
-                 "reading the mask '%s': %s, which is none of the %lld values of data.mask_values; repair "
+                 "reading the mask '%s': %s, which is not one of the %lld values of data.mask_values; repair "
                  "the mask or add the value there",
                  v->array.path, place, (long long)classes);
     CLT_FAIL(CLT_EDATA,

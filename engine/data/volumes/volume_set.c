@@ -179,7 +179,8 @@ clt_status clt_volume_set_open(clt_volume_set *set, uint64_t cache_bytes)
     set->channels = first->channels;
     for (int64_t i = 1; i < set->list.count; i++)
         if (set->list.entry[i].channels != first->channels)
-            CLT_FAIL(CLT_EDATA, "opening %s: '%s' has %lld channels, '%s' has %lld; all volumes need as many",
+            CLT_FAIL(CLT_EDATA,
+                     "opening %s: '%s' has %lld channels, '%s' has %lld; all volumes need the same number",
                      set->key, set->list.entry[i].image, (long long)set->list.entry[i].channels, first->image,
                      (long long)first->channels);
     return clt_volume_cache_create(2 * set->list.count, cache_bytes, make_part, drop_part, set, &set->cache);

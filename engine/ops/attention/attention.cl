@@ -3,7 +3,8 @@
  * Attention, the variant for any device: one work-item per query (y, dq) or per key (dk, dv), WIDTH elements
  * of a head at a time, online softmax. Forward keeps the log of each row's sum of exponentials (lse);
  * backward recomputes the probabilities from it, and needs delta = sum(dy * y) of each row. Gradients are
- * summed in order by one item each: no atomics. A query without keys gives zeros. Defines: attention.clh. */
+ * summed in order by one item each: no atomics. A query without keys gives zeros. attention.clh lists the
+ * defines. */
 #include "common.clh"
 #include "lanes.clh"
 #include "attention.clh"
@@ -87,7 +88,7 @@ __kernel void attention_fwd_row(__global STORAGE(DT) * y, ulong y0, __global flo
     ulong item = get_global_id(0);
     if (item >= (ulong)batch * HEADS * tq)
         return;
-    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may
+    /* remainders by multiplication: for x/y next to x%y the compiler emits `freeze`, which interpreters may
      * not know */
     ulong head = item / tq;
     uint i = (uint)(item - head * tq), n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
@@ -137,7 +138,7 @@ __kernel void attention_bwd_delta(__global float *delta, ulong delta0, __global 
     ulong item = get_global_id(0);
     if (item >= (ulong)batch * HEADS * tq)
         return;
-    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may
+    /* remainders by multiplication: for x/y next to x%y the compiler emits `freeze`, which interpreters may
      * not know */
     ulong head = item / tq;
     uint i = (uint)(item - head * tq), n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);
@@ -160,7 +161,7 @@ __kernel void attention_bwd_q_row(__global STORAGE(GT) * dq, ulong dq0, uint ldd
     ulong item = get_global_id(0);
     if (item >= (ulong)batch * HEADS * tq)
         return;
-    /* remainders by multiplication: the compiler turns x/y beside x%y into `freeze`, which interpreters may
+    /* remainders by multiplication: for x/y next to x%y the compiler emits `freeze`, which interpreters may
      * not know */
     ulong head = item / tq;
     uint i = (uint)(item - head * tq), n = (uint)(head / HEADS), h = (uint)(head - (ulong)n * HEADS);

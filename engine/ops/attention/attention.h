@@ -10,9 +10,9 @@
 typedef struct clt_attention {
     int64_t batch, tq, tk, heads, kv_heads, dim;
     bool packed;
-    int length, documents; /* index of the input with the lengths, with the documents; -1: none */
+    int length, documents; /* inputs with the lengths and with the documents; -1: none */
     int64_t window;        /* keys that a query attends to at most; 0: no limit that masks anything */
-    /* of q, k, v: index of the input, offset of the first element in a row, length of a row */
+    /* for each of q, k, v: index of the input, offset of the first element in a row, length of a row */
     int input[3];
     int64_t start[3], ld[3];
 } clt_attention;
@@ -24,8 +24,8 @@ uint64_t clt_attention_rows(const clt_attention *s); /* number of rows: queries 
 double clt_attention_pairs(const clt_call *call, const clt_attention *s);
 bool clt_attention_drops(const clt_call *call);
 
-/* The kernels of a variant, as values of -DKERNEL. A program contains only the kernel that is asked for, so
- * that no time goes into compiling the others of its file. */
+/* The kernels of a variant, as values of -DKERNEL. A program contains only one of them, so that no time is
+ * spent on compiling the others in its file. */
 typedef enum clt_attention_kernel {
     CLT_ATTENTION_FORWARD = 1,
     CLT_ATTENTION_DQ,
@@ -56,8 +56,8 @@ typedef struct clt_attention_grads {
 
 /* False when no gradient is wanted. */
 bool clt_attention_wants(const clt_call *call, const clt_attention *s, clt_attention_grads *g);
-/* Gives gradient i scratch memory of type `dtype` if it is unwanted. The second function does so for
- * whichever of dk and dv is unwanted, with the type of the other one. */
+/* Gives gradient i scratch memory of type `dtype` if it is unwanted. The second function does this for dk or
+ * dv, whichever is unwanted, with the type of the other one. */
 void clt_attention_scratch(ocl_emitter *e, const clt_attention *s, clt_attention_grads *g, int i,
                            clt_dtype dtype);
 void clt_attention_scratch_kv(ocl_emitter *e, const clt_call *call, const clt_attention *s,

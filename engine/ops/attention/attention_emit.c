@@ -48,7 +48,7 @@ uint64_t clt_attention_rows(const clt_attention *s)
     return (uint64_t)(s->batch * s->heads * s->tq);
 }
 
-/* The sum of 1, 2, ..., n; 0 if there is no such number. */
+/* The sum 1 + 2 + ... + n; 0 if n < 1. */
 static double sum_up_to(int64_t n)
 {
     return n > 0 ? 0.5 * (double)n * (double)(n + 1) : 0;
@@ -59,7 +59,7 @@ double clt_attention_pairs(const clt_call *call, const clt_attention *s)
     double hidden = 0;
     if (clt_node_attr(call->node, "causal")->b)
         hidden = sum_up_to(s->tq - 1);
-    /* the last query is too late for tk - window keys, the one before it for one less, and so on */
+    /* tk - window keys are too early for the last query, one fewer for the query before it, and so on */
     if (s->window > 0)
         hidden += sum_up_to(s->tk - s->window) - sum_up_to(s->tk - s->window - s->tq);
     return (double)(s->batch * s->heads) * ((double)s->tq * (double)s->tk - hidden);
@@ -142,7 +142,7 @@ void clt_attention_sizes(ocl_emitter *e, const clt_call *call, const clt_attenti
     clt_arg_size32(e, s->batch, "samples");
     clt_arg_size32(e, s->tq, "queries");
     clt_arg_size32(e, s->tk, "keys");
-    /* kernels add and subtract their positions in 32 bits */
+    /* kernels add and subtract positions of queries and keys in 32 bits */
     clt_check_size32(e, s->tq + s->tk, "queries and keys");
     for (int i = 0; i < 3; i++)
         clt_arg_size32(e, s->ld[i], "elements of a row");

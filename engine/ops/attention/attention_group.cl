@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention, the variant group, for GPUs: a work-group of 64 items, eight by eight, works on a block of
- * BLOCK queries (y, dq) or keys (dk, dv) and takes the other side block by block through local memory; each
+ * BLOCK queries (y, dq) or keys (dk, dv) and moves the other side block by block through local memory; each
  * item keeps a small tile of the scores and of the result in registers. Sums run in a fixed order without
- * atomics, every exchange through local memory has a barrier, so warps need not run in lock-step. Same
- * results as attention.cl up to rounding. Defines: attention.clh, and those below.
+ * atomics; every exchange through local memory has a barrier, so warps need not run in lock-step. Same
+ * results as attention.cl up to rounding. attention.clh and this file list the defines.
  *
  * The bandwidth of local memory limits the products, so it is read in vectors: of four elements of a head
  * for scores, of VEC columns for results. Rows lie WIDTH + 4 floats apart, an odd number of vectors of four,
@@ -19,7 +19,7 @@
 #define ITEMS (SIDE * SIDE)
 #define TILE (BLOCK / SIDE)     /* an item computes TILE x TILE scores */
 #define SHARE (ITEMS / BLOCK)   /* items that share the softmax of one row */
-#define COLUMNS (BLOCK / SHARE) /* columns of scores of each such item */
+#define COLUMNS (BLOCK / SHARE) /* columns of scores that each of these items handles */
 #if HEAD_SIZE % 32 == 0
 #define VEC 4 /* adjacent result columns in one vector of an item */
 #else
@@ -93,8 +93,7 @@ DEFINE_FETCH(bf16)
 #define ROW(r) (down * TILE + (r))
 #define COLUMN(part) (VEC * (across + (part)*SIDE))
 
-/* Rows of x (+)= sum * factor: each item stores its part of the result, of which rows from `have` on do not
- * exist. */
+/* Rows of x (+)= sum * factor: each item stores its part of the result; rows from `have` on do not exist. */
 #define STORE_ROWS(dt, x, ld, sum, factor, have, accumulate)                                                 \
     UNROLL_FOR (uint r_ = 0; r_ < TILE; r_++) {                                                              \
         UNROLL_FOR (uint p_ = 0; p_ < PARTS; p_++) {                                                         \
@@ -205,8 +204,8 @@ CLT_INLINE void multiply_tn(VECTOR sum[TILE][PARTS], __local const float *weight
 /* --- forward --- */
 
 /* Writes the item's scores, and the largest one of each of its rows, to local memory. Masked scores become
- * -INFINITY: row r of the block attends to the first seen[r] keys of the block; with INTERVALS the number of
- * keys before them that it does not attend to is added, times UNSEEN. */
+ * -INFINITY: row r of the block attends to the first seen[r] keys of the block. With INTERVALS seen[r] also
+ * holds, times UNSEEN, how many of these first keys are too early for the row. */
 #define UNSEEN 0x10000u
 CLT_INLINE void store_rows_scores(__local float *score, __local float *tops, float tile[TILE][TILE],
                                   __local const uint *seen, uint down, uint across)

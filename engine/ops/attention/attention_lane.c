@@ -86,14 +86,14 @@ static bool lane_accepts(const void *problem, const ocl_device_desc *device, cha
 }
 
 /* Bytes of tiles in an item's private memory, which drivers keep on a thread's stack, in the direction
- * that needs more. `first`: rows of the side that stays with the item; `second`: rows of the side that
- * streams by. */
+ * (forward or backward) that needs more. `first`: rows of the side that stays with the item; `second`: rows
+ * of the side that streams by. */
 static int64_t private_bytes(const clt_attention *s, int64_t first, int64_t second)
 {
     return 4 * (round_up(s->dim, 32) * (5 * first + 2 * second) + 2 * first * second);
 }
 
-/* Applies the tile sizes of a tuning record: of the side that stays with an item and of the side that
+/* Applies the tile sizes of a tuning record, for the side that stays with an item and for the side that
  * streams by. False: they do not fit. */
 static bool lane_tuned(ocl_emitter *e, const clt_attention *s, const char *const names[2], const lane_form *f,
                        int64_t *stay, int64_t stay_total, int64_t *pass)
@@ -108,10 +108,10 @@ static bool lane_tuned(ocl_emitter *e, const clt_attention *s, const char *const
 
 static clt_status lane_refuse(const clt_attention *s)
 {
-    CLT_FAIL(CLT_EUNSUPPORTED,
-             "tiles of as many rows as the tuning record says, of %lld elements, take more than %d bytes of "
-             "private memory",
-             (long long)s->dim, LANE_MAX_PRIVATE);
+    CLT_FAIL(
+        CLT_EUNSUPPORTED,
+        "the tuning record's tiles, with rows of %lld elements, take more than %d bytes of private memory",
+        (long long)s->dim, LANE_MAX_PRIVATE);
 }
 
 static void lane_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s, const lane_form *f,
@@ -181,7 +181,8 @@ static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
     f.shares = ocl_tuned(e, "shares", (int)lane_shares(s.batch * s.kv_heads, tiles, lane_units(e->device)));
     /* every share needs a tile, since it writes its copy of dq only with its first tile */
     if (f.shares > 1 && f.shares > tiles)
-        CLT_FAIL(CLT_EUNSUPPORTED, "%lld shares need as many tiles of keys; there are %lld",
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "%lld shares need at least one tile of keys each, but there are only %lld tiles",
                  (long long)f.shares, (long long)tiles);
     to = g;
     for (int i = 0; i < 3; i++) {

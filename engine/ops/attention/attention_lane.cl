@@ -8,8 +8,8 @@
  * loops over tiles of keys. Backward: an item has a share of the key tiles of one key head; scores are
  * recomputed once for dq, dk and dv; dq is accumulated in memory over the tiles, in one copy per share,
  * which attention_bwd_sum_lane adds up. Each sum is made by one item in a fixed order: no atomics. Tiles
- * that are masked as a whole are skipped. Same results as attention.cl up to rounding. Defines:
- * attention.clh, and those below; gradients are f32. */
+ * that are masked as a whole are skipped. Same results as attention.cl up to rounding. Gradients are f32.
+ * attention.clh and attention_lane.clh list the defines. */
 #include "attention_lane.clh"
 
 #if KERNEL == 0 || KERNEL == 1
@@ -26,17 +26,17 @@ typedef struct __attribute__((aligned(64))) forward_tiles {
     float top[BQ], total[BQ], shrink[WEIGHTS];
 } forward_tiles;
 
-/* With INTERVALS: what is known of the keys that are too early for the queries of a strip. The first `none`
- * of the tile are for all of them; `most` are for some of them. */
+/* With INTERVALS: which keys of a tile are too early for the queries of a strip. The first `for_all` keys
+ * are too early for all of these queries, the first `for_some` keys for at least one of them. */
 #if INTERVALS
 typedef struct early_keys {
-    uint none, most;
+    uint for_all, for_some;
     int16 lane[VECTORS]; /* early_for() of each query */
 } early_keys;
 #define EARLY_PARAM , const early_keys *early
 #define EARLY_ARG , &early
-#define FIRST_OF_STRIP early->none
-#define FIRST_WEIGHT early.none
+#define FIRST_OF_STRIP early->for_all
+#define FIRST_WEIGHT early.for_all
 #define NO_TILE_BEFORE at->j0 == at->start
 #define A_TILE_BEFORE at->j0 > at->start
 #else
@@ -60,7 +60,7 @@ CLT_INLINE void scores(forward_tiles *t, uint c, uint cols, uint all, const SEEN
         if (k + ROWS > all)
             EACH_SUM sum[r][v] = mask_score(sum[r][v], seen[v], k + r);
 #if INTERVALS
-        if (k < early->most)
+        if (k < early->for_some)
             EACH_SUM sum[r][v] = select(sum[r][v], (float16)(-INFINITY), early->lane[v] > (int)(k + r));
 #endif
         EACH_SUM
@@ -87,7 +87,7 @@ CLT_INLINE void online_softmax(forward_tiles *t, const tile_pair *at, uint c, ui
     early_keys early = {min(early_for(at, c), cols) / ROWS * ROWS,
                         early_for(at, min(c + STRIP, at->rows) - 1)};
     EACH_VECTOR early.lane[v] = early_for_lanes(at, c + v * LANES);
-    for (uint k = 0; k < early.none; k++)
+    for (uint k = 0; k < early.for_all; k++)
         EACH_VECTOR vstore16(ZERO, v, t->p + k * WEIGHTS + c);
 #endif
     scores(t, c, cols, seen_by(at, c), seen, top EARLY_ARG);
@@ -258,7 +258,7 @@ CLT_INLINE void score_gradients(backward_tiles *t, const tile_pair *at, uint q, 
             if (masked) {
                 int16 late = LANE_NUMBERS + (int)(c + v * LANES) >= (int)early_for(at, q + r);
                 e = select(ZERO, e, late);
-                /* a key that no query attends to may hold anything, and 0 times that need not be 0 */
+                /* a key that no query attends to may hold NaN or infinity, and 0 times these is not 0 */
                 slope = select(ZERO, slope, late);
             }
 #endif
@@ -422,9 +422,10 @@ CLT_INLINE void put_rows(__global float *x, ulong ld, const float *tile, uint ro
 #define AND_NOT_EARLY
 #endif
 
-/* One item per key head and share of its key tiles, with all queries of the heads that use this key head. A
- * share has the tiles share, 2 * shares - 1 - share, 2 * shares + share and so on: with causal masks that
- * gives all shares the same amount of work. With several shares dq is a workspace with a copy for each. */
+/* One item per key head and share of its key tiles, with all queries of the heads that use this key head.
+ * Number `share` has the tiles share, 2 * shares - 1 - share, 2 * shares + share and so on, which gives all
+ * shares about the same amount of work with causal masks. With several shares dq is a workspace with a copy
+ * for each. */
 ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accumulate_q, __global float *dk,
                              ulong dk0, uint lddk, int accumulate_k, __global float *dv, ulong dv0, uint lddv,
                              int accumulate_v, __global const STORAGE(DYT) * dy, ulong dy0,
@@ -496,7 +497,7 @@ ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accum
 #endif
 #if KERNEL == 0 || KERNEL == 6
 
-#define SUM_ROWS 4 /* rows of an item of the next kernel */
+#define SUM_ROWS 4 /* rows of an item in the next kernel */
 
 /* A gradient of type GT (+)= the sum of its copies, in their order; HEADS is its number of heads. */
 ITEM void attention_bwd_sum_lane(__global STORAGE(GT) * dq, ulong dq0, uint lddq, int accumulate,

@@ -173,8 +173,8 @@ static bool fits_type(const clt_call *call, int32_t tensor, char *reason, size_t
     clt_dtype other = clt_call_dtype(call, tensor);
     if (other == dtype || other == CLT_F32)
         return true;
-    snprintf(reason, size, "gradients of type %s beside values of type %s", clt_dtype_name(other),
-             clt_dtype_name(dtype));
+    snprintf(reason, size, "gradients of type %s with values of type %s are not supported",
+             clt_dtype_name(other), clt_dtype_name(dtype));
     return false;
 }
 
@@ -319,7 +319,8 @@ static clt_status attention_bwd_mma_one(ocl_emitter *e, const void *problem)
     if (!clt_attention_wants(call, &s, &g))
         return CLT_OK;
     int32_t other = g.tensor[1] >= 0 ? g.tensor[1] : g.tensor[2];
-    /* the separate kernels need fewer products for dq, or dk and dv, alone; this one stores one type */
+    /* for dq alone, or dk and dv alone, the separate kernels need fewer products; this kernel stores only
+     * one type */
     if (g.tensor[0] < 0 || other < 0 || clt_call_dtype(call, g.tensor[0]) != clt_call_dtype(call, other))
         return attention_bwd_mma(e, problem);
     const mma_form *f = tuned(e, call, &s, CLT_ATTENTION_BACKWARD, "tile");

@@ -2,17 +2,18 @@
  *
  * Attention, the variant mma, for GPUs with matrix units: 16-bit storage, f32 sums, scores and probabilities
  * that never leave registers. A work-group holds ROWS rows of one side (queries for y and dq, keys for dk
- * and dv), each of its warps M_TILES tiles of 16 rows as operands A, and takes the other side COLS rows at a
- * time through two slots of local memory: while one is multiplied, asynchronous copies fill the other. The
- * accumulators of scores, once packed, are the operand A of the next product (mma_registers.clh). This holds
- * for dk and dv, too, because there scores are computed transposed. Tiles that are masked for the whole
- * block are never loaded; tiles in which nothing is masked skip the mask. Sums run in a fixed order without
- * atomics. Same results as attention.cl up to rounding, except that P and dS are rounded to the storage type
- * before a product, as the matrix units need them. Defines: attention.clh and below.
+ * and dv), each of its warps M_TILES tiles of 16 rows as operands A, and moves the other side, COLS rows at
+ * a time, through two slots of local memory: while one is multiplied, asynchronous copies fill the other.
+ * The accumulators of scores, once packed, are the operand A of the next product (mma_registers.clh). This
+ * holds for dk and dv, too, because there scores are computed transposed. Tiles that are masked for the
+ * whole block are never loaded; tiles in which nothing is masked skip the mask. Sums run in a fixed order
+ * without atomics. Same results as attention.cl up to rounding, except that P and dS are rounded to the
+ * storage type before a product, as the matrix units need them. attention.clh, attention_mma.clh and this
+ * file list the defines.
  *
  * Local memory. A row has HEAD elements, HEAD_SIZE filled up with zeros to a multiple of 16, and lies PITCH
- * = HEAD + 8 apart: an odd number of 16-byte words, so that the eight rows which one fragment load or eight
- * copies access at once are in different banks, for every head size and without swizzling addresses. Four
+ * = HEAD + 8 apart: an odd number of 16-byte words, so that the eight rows that one fragment load or eight
+ * copies access together are in different banks, for every head size and without swizzling addresses. Four
  * tiles of COLS rows are 36 KiB with 64 rows of 64 elements, 34 KiB with 32 of 128, of 48 for a group.
  *
  * Why these tile sizes. A warp reads a streamed tile once for its 16 M_TILES rows: 8 M_TILES multiply-adds
@@ -23,13 +24,13 @@
  * Forward takes 64 keys at a time where they fit. The work per tile (a barrier, a wait, copies, the maximum
  * of every row and its exchange between four items) is then done half as often as with 32: 558 instructions
  * of ptxas for sm_80 instead of 640 for the 128 products of 64 keys, of which 192 are exponentials and their
- * arguments. FlashAttention-2 takes 64 to 128.
+ * arguments. FlashAttention-2 uses 64 to 128.
  *
  * Occupancy: 128 items a group, registers by ptxas for sm_75 to sm_120 (tests/e2e/test_attention_ptx.sh),
  * all without spills: with two m16 tiles forward 246, dq 232, dk and dv 252: two groups, eight warps on an
  * SM; with one m16 tile and heads of 64 up to 168: three. More than 128 registers are worth it, because two
  * thirds of them hold operands and sums that would otherwise be read from local memory, whose bandwidth is
- * the limit here: each warp has 4 M_TILES independent products under way, which hide the latency of one
+ * the limit here: each warp has 4 M_TILES independent products in flight, which hide the latency of one
  * another, and the other group of the SM fills the time of the exponentials. */
 #include "attention_mma.clh"
 
@@ -132,7 +133,7 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
     }
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
     v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
-    /* in memory that the first tile does not need, or before that tile is loaded */
+    /* the queries pass through memory that the first tile does not need, or before that tile is loaded */
     __local ushort *block = ROWS > 2 * COLS ? slots : slots + SLOT;
     LOAD_TILE(DT, block, q + q0 + (ulong)n * tq * ldq + h * HEAD_SIZE, ldq, i0, rows, ROWS);
     if (ROWS > 2 * COLS) {
@@ -295,7 +296,7 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
                 break;
 #if INTERVALS
             if (MMA_SCRATCH == 0 && (int)(j0 + c + 16) <= low_seen)
-                continue; /* and these for all of its queries, too */
+                continue; /* these keys are too early for all queries of the warp */
 #endif
             float4 score[M_TILES][2], slope[M_TILES][2];
             uint4 ds[M_TILES];

@@ -3,8 +3,8 @@
  * The backward pass of attention in one kernel with five products; the two kernels of attention_mma.cl need
  * seven. Sizes, masks and the walk over tiles of queries are the same. A work-group holds a block of keys
  * and values, computes S and dP of each tile of queries once, and from them dv, dk and the block's part of
- * dq. It is used only where a tuning record chooses it; otherwise the two kernels are. Defines:
- * attention.clh, attention_mma.clh.
+ * dq. It is used only where a tuning record chooses it; otherwise the two kernels are. attention.clh and
+ * attention_mma.clh list the defines.
  *
  * The sum of dq. The parts of a tile come from all blocks of keys that its queries attend to, and are added
  * in a fixed order, so that every run gives the same bits. One group for each head, which walks over all
@@ -17,9 +17,9 @@
  *
  * Progress. A group gets its number when it starts (clt_next_tile), and the numbers of a head run from its
  * last block of keys to its first one, as its chains do. So a group waits only for groups that have started,
- * and these wait for none that has not. Each group walks from the first query that attends to its keys: with
- * causal masks the group that it waits for began ROWS queries further on, so groups that advance in step
- * never wait. The groups with the most work come last, which costs a part of the last round. A command
+ * which never wait for one that has not. Each group walks from the first query that attends to its keys:
+ * with causal masks the group that it waits for began ROWS queries further on, so groups that advance in
+ * step never wait. The groups with the most work come last, which costs a part of the last round. A command
  * before the kernel sets the counters to 0, because other kernels use the workspace in between, and an
  * interrupted run leaves any value in it.
  *
@@ -37,10 +37,10 @@
 #include "group_chain.clh"
 #include "tile_counter.clh"
 
-#define SLOPE_PITCH (COLS + 8)         /* of dS^T; for the banks, as PITCH */
+#define SLOPE_PITCH (COLS + 8)         /* row pitch of dS^T; avoids bank conflicts like PITCH */
 #define TILE_WARPS (WARPS * 16 / COLS) /* warps that share the 16 queries of an m16 tile of dq */
 #define PARTS ((STEPS + TILE_WARPS - 1) / TILE_WARPS) /* n16 tiles of dq of a warp */
-#define LEAVES (ITEMS - 32) /* the item that passes a tile on: of another warp than the one that waits */
+#define LEAVES (ITEMS - 32) /* the item that passes a tile on; it is not in the warp that waits */
 #define QUERY_TILES ((tq + COLS - 1) / COLS)
 
 /* --- dq of a tile --- */
@@ -87,7 +87,7 @@ static inline __global float4 *sums_of_tile(__global float *sums, ulong tile)
     return (__global float4 *)sums + ((tile * WARPS + lid / 32) * (2 * PARTS * 32) + (lid & 31));
 }
 
-/* Stores two neighbouring results of a row of which `have` elements exist. */
+/* Stores two neighbouring results of a row; only the first `have` of them exist. */
 static inline void store_pair_f32(__global float *to, float2 sum, int have, int accumulate)
 {
     if (WHOLE) {
@@ -118,7 +118,7 @@ static inline void store_pair_f32(__global float *to, float2 sum, int have, int 
 DEFINE_STORE_PAIR(f16)
 DEFINE_STORE_PAIR(bf16)
 
-/* The tile's rows of dq, of which `rows` exist, (+)= part * factor. */
+/* The first `rows` rows of the tile of dq (+)= part * factor. */
 CLT_INLINE void store_part(__global STORAGE(GT) * dq, uint ld, float4 part[PARTS][2], float factor, uint rows,
                            int accumulate)
 {
@@ -147,10 +147,11 @@ CLT_INLINE void clear_rows(__global STORAGE(GT) * dq, uint ld, uint rows)
 }
 #endif
 
-/* Whether the group passes the sums of a tile of queries on, or is the last one of the tile's chain, whose
- * block has the first key that one of the tile's queries attends to. Without INTERVALS that is key 0. */
+/* PASSES_ON: the group passes the sums of a tile of queries on to another group. IS_LAST: it is the last
+ * group of the tile's chain, because its block has the first key that any of the tile's queries attends to
+ * (without INTERVALS key 0). */
 #if INTERVALS
-#define CHAIN_BEGIN bool passes_on = false; /* about the tile before the current one, as `before` */
+#define CHAIN_BEGIN bool passes_on = false; /* like `before`, about the tile before the current one */
 #define FIRST_BLOCK_OF_TILE passes_on = j0 / ROWS > attention_low(i0, tq, keys SPANS) / ROWS;
 #define PASSES_ON passes_on
 #define IS_LAST !passes_on
@@ -176,7 +177,7 @@ GROUP void attention_bwd_mma_one(__global STORAGE(GT) * dq, ulong dq0, uint lddq
     __local float stats[4 * COLS]; /* for each slot: lse (in units of log 2) and delta of its queries */
     __local uint4 slope_memory[ROWS * SLOPE_PITCH / 8];
     __local ushort *slots = (__local ushort *)memory, *slopes = (__local ushort *)slope_memory;
-    volatile __local uint *turn = (volatile __local uint *)stats; /* until these are needed */
+    volatile __local uint *turn = (volatile __local uint *)stats; /* until these statistics are needed */
     order += order0;
     if (get_local_id(0) == 0)
         *turn = clt_next_tile((volatile __global uint *)order);
@@ -231,7 +232,7 @@ GROUP void attention_bwd_mma_one(__global STORAGE(GT) * dq, ulong dq0, uint lddq
             if (lid == 0 && before > 0)
                 clt_chain_wait(counter, before);
             MMA_TOGETHER();
-            barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* dS and the sums so far are there */
+            barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* dS and the sums so far are in memory */
             __global float4 *sum = sums_of_tile(sums, number);
             float4 part[PARTS][2];
             MMA_UNROLL_FOR (uint k = 0; k < PARTS; k++) {

@@ -39,8 +39,9 @@ static const clt_attr_spec attention_attrs[] = {
     CLT_SPEC_BOOL("causal", true, "a query sees no later key; the last query sees the last key"),
     CLT_SPEC_INT("window", 0, 0, INT32_MAX,
                  "with causal: a query sees this many keys at most, its own and the ones before it; 0: all"),
-    CLT_SPEC_BOOL("documents", false,
-                  "the last input tells the documents of a row apart, and a query sees keys of its own only"),
+    CLT_SPEC_BOOL(
+        "documents", false,
+        "the last input numbers the documents of a row, and a query sees only keys of its own document"),
     CLT_SPEC_FLOAT("scale", 0, 0, 1e6, "factor of the dot products; 0: 1 / sqrt(head size)"),
     CLT_SPEC_FLOAT("dropout", 0, 0, 0.999999, "probability that a weight is set to zero while training"),
 };
@@ -63,7 +64,7 @@ static clt_status infer_documents(clt_infer *ctx, const clt_attention *s)
     if (!clt_node_attr(ctx->node, "documents")->b)
         return CLT_OK;
     if (s->documents < 0)
-        return clt_infer_fail(ctx, "with documents the last input must tell the documents of a row apart: a "
+        return clt_infer_fail(ctx, "with documents the last input must number the documents of a row: a "
                                    "number for each token, (N, T) i32");
     if (s->tq != s->tk)
         return clt_infer_fail(
@@ -233,10 +234,9 @@ static int64_t group_tuned(ocl_emitter *e, const clt_attention *s, bool backward
 
 static clt_status group_refuse(const clt_attention *s)
 {
-    CLT_FAIL(
-        CLT_EUNSUPPORTED,
-        "blocks of as many rows as the tuning record says, of %lld elements, do not fit into local memory",
-        (long long)s->dim);
+    CLT_FAIL(CLT_EUNSUPPORTED,
+             "the tuning record's blocks, with rows of %lld elements, do not fit into local memory",
+             (long long)s->dim);
 }
 
 static bool group_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)

@@ -222,7 +222,7 @@ static void attention_backward(clt_ref_call *call)
 #define LENGTHS(name, attributes, limit, n, tq, tk, wide, narrow)                                            \
     LENGTHS_16(name, CLT_F32, attributes, limit, n, tq, tk, wide, narrow)
 
-/* Packed rows of documents; `numbers` fills the numbers that tell them apart, for example RUNS of `mean`
+/* Packed rows of documents; `numbers` is the input with the documents' numbers, for example RUNS of `mean`
  * tokens on average. */
 #define DOCUMENTS(name, dtype, attributes, is_small, numbers, mean, n, t, width)                             \
     CLT_CASE(name, attributes, is_small ? CLT_SMALL : 0, CLT_CASE_FLOAT(dtype, n, t, width),                 \

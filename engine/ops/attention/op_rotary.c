@@ -25,19 +25,20 @@
 
 static const clt_attr_spec rotary_attrs[] = {
     CLT_SPEC_NEEDED(INT, "head", 2, 65536, "elements of a head"),
-    CLT_SPEC_INT(
-        "heads", 0, 0, 65536,
-        "heads that turn, from the first on; the others, such as the values of a packed row, pass; 0: all"),
-    CLT_SPEC_INT("rotary", 0, 0, 65536, "elements of a head that turn, from the first on; 0: all"),
+    CLT_SPEC_INT("heads", 0, 0, 65536,
+                 "number of heads that are rotated, from the first on; the others, such as the values of a "
+                 "packed row, stay as they are; 0: all"),
+    CLT_SPEC_INT("rotary", 0, 0, 65536,
+                 "number of elements of a head that are rotated, from the first on; 0: all"),
     CLT_SPEC_FLOAT("base", 10000, 1.0001, 1e12,
-                   "the slowest pair turns about base times as slowly as the first"),
-    CLT_SPEC_BOOL(
-        "interleaved", false,
-        "a pair is two neighbours; otherwise an element of the first half and its like of the second"),
+                   "the first pair turns about `base` times as fast as the last"),
+    CLT_SPEC_BOOL("interleaved", false,
+                  "a pair is two neighbours; otherwise an element of the first half and the same element of "
+                  "the second half"),
     CLT_SPEC_CHOICE("scaling", CLT_ROTARY_NONE, "none|linear|llama3|yarn",
                     "how slow pairs are slowed down further, for sequences longer than in an earlier "
                     "training; linear: all pairs alike"),
-    CLT_SPEC_FLOAT("factor", 1, 1, 1e6, "how many times as slowly the slowest pairs turn with a scaling"),
+    CLT_SPEC_FLOAT("factor", 1, 1, 1e6, "with a scaling, the slowest pairs turn this many times as slowly"),
     CLT_SPEC_INT("original", 8192, 1, INT32_MAX,
                  "llama3, yarn: the longest sequence of the earlier training"),
     CLT_SPEC_FLOAT("low", 1, 0.0001, 1e6,
@@ -52,21 +53,22 @@ static const clt_attr_spec rotary_attrs[] = {
 /* Values of -DOFFSETS: what the optional second input gives. */
 enum { NO_OFFSETS, OFFSET_OF_SAMPLES, OFFSET_OF_ROWS };
 
-/* `positions` is the number of elements of the second input. With one row for each sample both mean the
- * same. */
+/* `positions` is the number of elements of the second input. With one row for each sample both values mean
+ * the same. */
 static int offsets_of(int64_t positions, int64_t samples)
 {
     return positions == samples ? OFFSET_OF_SAMPLES : OFFSET_OF_ROWS;
 }
 
-/* Kernel arguments of a scaling (rotary.cl). by: 1 by the index of the pair, 2 by its angle, 0 no scaling. */
+/* Kernel arguments of a scaling (rotary.cl). by: what decides the scale of a pair: 1 its index, 2 its angle;
+ * 0: no scaling. */
 typedef struct rotary_scaling {
     int by, first, last;
     uint64_t least, step, low, high, scale;
     unsigned shift;
 } rotary_scaling;
 
-#define RADIANS_MAX 8 /* of the angles `low` and `high` */
+#define RADIANS_MAX 8 /* upper limit of the angles `low` and `high`, in radians */
 
 static double rotary_high(const clt_node *node)
 {
@@ -102,7 +104,7 @@ static void scale_by_angle(rotary_scaling *s, double low, double high)
     s->low = (uint64_t)ldexp(low / RADIANS_MAX, 64);
     s->high = (uint64_t)ldexp(high / RADIANS_MAX, 64);
     int exponent;
-    double mantissa = frexp(RADIANS_MAX / (high - low), &exponent); /* of a number above 1: in [0.5, 1) */
+    double mantissa = frexp(RADIANS_MAX / (high - low), &exponent); /* quotient > 1; mantissa in [0.5, 1) */
     s->shift = (unsigned)(exponent - 1);
     s->scale = (uint64_t)ldexp(mantissa, 64);
 }
@@ -169,7 +171,7 @@ static clt_status rotary_infer(clt_infer *ctx)
         return clt_infer_fail(ctx, "%lld of the %lld elements of a head cannot turn in pairs",
                               (long long)(rotary ? rotary : dim), (long long)dim);
     if (clt_node_attr(ctx->node, "heads")->i > shape.dim[2] / dim)
-        return clt_infer_fail(ctx, "%lld heads are to turn, a row has %lld",
+        return clt_infer_fail(ctx, "%lld heads are to be rotated, but a row has only %lld",
                               (long long)clt_node_attr(ctx->node, "heads")->i,
                               (long long)(shape.dim[2] / dim));
     CLT_TRY(infer_scaling(ctx));

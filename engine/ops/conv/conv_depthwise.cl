@@ -213,7 +213,7 @@ KERNEL depthwise_weight(__global float *restrict part, ulong part0, __global con
     CHANNELS(WEIGHT)
 }
 
-/* weight (channels, taps) (+)= the sum of the blocks of part. An item has one number. */
+/* weight (channels, taps) (+)= the sum of the blocks of part. An item computes one number. */
 KERNEL depthwise_total(__global STORAGE(WT) *restrict weight, ulong weight0, int accumulate,
                        __global const float *restrict part, ulong part0, uint channels, uint taps,
                        uint blocks)

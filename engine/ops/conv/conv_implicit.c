@@ -37,7 +37,7 @@ static bool find_phase(const clt_conv *c, const int64_t begin[3], phase *out)
         for (int64_t t = 0; t < s->kernel[i]; t++)
             if ((begin[i] + s->padding[i] - t * dilation) % stride == 0) {
                 out->count[i]++;
-                out->first[i] = t; /* the last one: the steps go down */
+                out->first[i] = t; /* the largest t: m counts down, since step is negative */
                 out->from[i] = (begin[i] + s->padding[i] - t * dilation) / stride;
             }
         if (out->size[i] == 0)
@@ -172,16 +172,16 @@ bool clt_conv_implicit_on_units(const clt_conv *c, const ocl_device_desc *device
     return all_products(c, is_on_units, device, NULL, 0);
 }
 
-/* Whether some backend takes every product of the problem. */
+/* True if each product of the problem is accepted by some backend. */
 static bool implicit_accepts(const clt_conv *c, const ocl_device_desc *device, char *reason, size_t size)
 {
     const int64_t limit = INT64_C(1) << 20;
     if (clt_conv_is_pointwise(c)) {
-        (void)snprintf(reason, size, "the image is the matrix of windows");
+        (void)snprintf(reason, size, "the windows have one element: the image itself is their matrix");
         return false;
     }
     if (c->bias >= 0 && (c->groups > 1 || c->kind == CLT_CONV_IMAGE)) {
-        (void)snprintf(reason, size, "the product has no bias of this kind");
+        (void)snprintf(reason, size, "the product cannot add this bias (groups, or a gradient of the image)");
         return false;
     }
     for (int i = 0; i < 3; i++)

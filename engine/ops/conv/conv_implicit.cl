@@ -69,7 +69,7 @@ KERNEL conv_turn(__global STORAGE(DT) *restrict to, ulong to0, __global const ST
 }
 
 /* image (n, in..., channels) (+)= phase (n, size..., channels) at the positions begin + stride * p, p a
- * position of the phase. EMPTY: these positions become 0, or stay. */
+ * position of the phase. EMPTY: these positions become 0, or stay unchanged with `accumulate`. */
 KERNEL conv_scatter(__global STORAGE(GT) *restrict image, ulong image0, int accumulate,
 #if !EMPTY
                     __global const float *restrict phase, ulong phase0,

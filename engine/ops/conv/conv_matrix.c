@@ -3,7 +3,7 @@
  * Convolution by matrix products over a matrix of windows (im2col): row m holds the window of position m of
  * the result, as (window..., C/groups) numbers for each group. A pointwise convolution needs no such matrix:
  * its image already is one. Otherwise the matrix is made in chunks of rows that fit into CHUNK_BYTES. Works
- * on every device and with every type, by any backend of matrix products. */
+ * on every device and with every type, on any backend of matrix products. */
 #include "engine/ops/conv/conv.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"

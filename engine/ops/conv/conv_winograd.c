@@ -210,7 +210,7 @@ static clt_status emit_values(ocl_emitter *e, winograd *w, int32_t from, int32_t
     int32_t u = derive_windows(e, w);
     int32_t v = ocl_workspace(e, CLT_F32, transformed(w, most, w->from), "transformed source");
     int32_t m = ocl_workspace(e, CLT_F32, transformed(w, most, w->to), "transformed result");
-    if (w->c->moments != NULL) /* of tiles, which the transform has at hand */
+    if (w->c->moments != NULL) /* moments of tiles, whose values winograd_result already holds */
         *w->c->moments = (ocl_moments){
             .blocks = (uint64_t)w->tiles,
             .count = ocl_workspace(e, CLT_F32, (uint64_t)w->tiles, "places of tiles"),

@@ -17,7 +17,7 @@
  *
  * -DLS=items of a group; 1: lane style, for CPUs only (NVIDIA's compiler takes 21 s for one kernel)
  * -DOUT=2|4  -DROTATED=1: the window is turned by 180 degrees
- * -DHAS_BIAS=0|1  -DMOMENTS=0|1: winograd_result makes the moments of each tile's positions, too */
+ * -DHAS_BIAS=0|1  -DMOMENTS=0|1: winograd_result also computes the moments of each tile's positions */
 #include "common.clh"
 #include "lanes.clh"
 

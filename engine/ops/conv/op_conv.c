@@ -36,8 +36,9 @@
 #define CONV_ATTRS                                                                                           \
     CLT_SPEC_NEEDED(INT, "out", 1, INT32_MAX, "output channels"), CLT_SPATIAL_KERNEL,                        \
         CLT_SPATIAL_STRIDE("1"), CLT_SPATIAL_PADDING("zeros"), CLT_SPATIAL_DILATION,                         \
-        CLT_SPEC_INT("groups", 1, 1, INT32_MAX,                                                              \
-                     "groups of channels that are convolved apart; as many as channels: depthwise"),         \
+        CLT_SPEC_INT(                                                                                        \
+            "groups", 1, 1, INT32_MAX,                                                                       \
+            "groups of channels that are convolved separately; one group for each channel: depthwise"),      \
         CLT_SPEC_BOOL("bias", true, "add a number to each output channel"),                                  \
         CLT_SPEC_CHOICE("init", CLT_LINEAR_KAIMING_UNIFORM, CLT_LINEAR_INITS "|kaiming_normal_out",          \
                         "weights at the start; kaiming_uniform is torch's default, its bias "                \
@@ -47,10 +48,9 @@
 
 static const clt_attr_spec conv_attrs[] = {CONV_ATTRS};
 static const clt_attr_spec transpose_attrs[] = {
-    CONV_ATTRS,
-    CLT_SPEC_OPEN(
-        INTS, "output_padding", 0, 65536,
-        "added to one side of the output's size in each spatial dimension, or one for all; without it 0")};
+    CONV_ATTRS, CLT_SPEC_OPEN(INTS, "output_padding", 0, 65536,
+                              "added to the output's size at one side in each spatial dimension, or one "
+                              "number for all; not set: 0")};
 
 static bool is_transposed(const clt_node *node)
 {
@@ -144,7 +144,7 @@ static clt_status transpose_infer(clt_infer *ctx, int dims)
                                   "dilation %lld",
                                   (long long)extra[i], (long long)s.stride[i], (long long)s.dilation[i]);
         if (sizes[i] < 1)
-            return clt_infer_fail(ctx, "the padding %lld leaves nothing of the output",
+            return clt_infer_fail(ctx, "the padding %lld is so large that the output is empty; use less",
                                   (long long)s.padding[i]);
     }
     clt_shape y = clt_spatial_shape(&s, out, sizes);
@@ -253,8 +253,8 @@ static const ocl_variant *const backward_variants[] = {&backward_depthwise, &bac
 
 /* --- the standard choice --- */
 
-/* With few channels the transforms of Winograd's algorithm cost more than it saves. So do they with few
- * tiles: 36 numbers are read for the 9 of a window, and in training they mostly have to be computed first
+/* With few channels the transforms of Winograd's algorithm cost more than it saves. The same is true of few
+ * tiles: 36 numbers are read for each window of 9, and in training they mostly have to be computed first
  * (engine/plan/derived.c). Measured on ResNet-50's last layers: as fast as implicit products at 8 tiles if
  * transformed windows are kept, and at 16 if not. */
 #define WINOGRAD_CHANNELS 16
@@ -262,20 +262,19 @@ static const ocl_variant *const backward_variants[] = {&backward_depthwise, &bac
 #define WINOGRAD_TILES_TRAINING 16
 
 /* Implicit products come before the matrix of windows wherever a backend reads windows. Both multiply the
- * same numbers, in kernels with the same tiles. But the matrix, which has as many times the bytes of the
- * image as the window has elements, is written and read again, and the gradient of the image adds up as many
- * numbers afterwards. Implicit products spend 25 to 45 instructions on each step of a tile instead. With
+ * same numbers, in kernels with the same tiles. But the matrix, whose size is that of the image times the
+ * number of elements of a window, is written and read again, and for the gradient of the image its elements
+ * are then added up. Implicit products spend 25 to 45 instructions on each step of a tile instead. With
  * matrix units these fit between the multiplications, which leave issue slots idle
  * (cl/backends/gemm_mma.cl); the backend `tile` has no such slots, because its multiplications are
  * instructions themselves. On GPUs this order follows from these counts alone: it has not been measured
  * there. The tuner measures both.
  *
- * Winograd's algorithm, which takes f32 only, saves up to three quarters of the multiplications of 3 x 3
- * windows, so it comes before both. It does not with precision.matmul tf32 on a device that has units for
- * it: there multiplications are the cheap part, the transforms write and read several times the bytes of
- * image and result, and the transformed values would be rounded to 10 bits, with about ten times the error
- * of rounding the operands themselves. This, too, follows from counting bytes and was not measured on a
- * GPU. */
+ * Winograd's algorithm, which accepts f32 only, saves up to three quarters of the multiplications of 3 x 3
+ * windows, so it comes before both, except with precision.matmul tf32 on a device that has units for it.
+ * There multiplications are the cheap part, the transforms write and read several times the bytes of image
+ * and result, and the transformed values would be rounded to 10 bits, with about ten times the error of
+ * rounding the operands themselves. This, too, follows from counting bytes and was not measured on a GPU. */
 static const char *choose(const clt_conv *c, const clt_call *call, const ocl_device_desc *device)
 {
     char reason[160];

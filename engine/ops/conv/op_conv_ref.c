@@ -64,7 +64,7 @@ static direct measure(const clt_ref_call *call, const clt_shape *image, const cl
     return d;
 }
 
-/* y starts with the bias (or zero), whatever it held. */
+/* Sets y to the bias, or to zero, whatever it held before. */
 static void start(clt_ref_call *call)
 {
     const clt_shape *y = &call->out[0].shape;
@@ -187,7 +187,7 @@ static const clt_op_case conv2d_cases[] = {
     CLT_CASE("f16_odd", "{\"out\":17,\"kernel\":[3,2],\"stride\":[1,2],\"padding\":[2,0],\"dilation\":[2,1]}",
              SMALL, CLT_CASE_FLOAT(CLT_F16, 2, 5, 7, 9)),
     CLT_CASE("f16_vectors", "{\"out\":20,\"kernel\":3,\"padding\":1}",
-             SMALL, /* vectors at addresses of any element */
+             SMALL, /* vectors that begin at any element */
              CLT_CASE_FLOAT(CLT_F16, 2, 18, 6, 7)),
     CLT_CASE("bf16", "{\"out\":16,\"kernel\":3,\"padding\":1}", SMALL, CLT_CASE_FLOAT(CLT_BF16, 2, 24, 6, 7)),
     CLT_CASE("bf16_groups", "{\"out\":24,\"kernel\":3,\"padding\":1,\"groups\":3,\"bias\":false}", CLT_EXACT,
@@ -212,7 +212,7 @@ static const clt_op_case conv3d_cases[] = {
              CLT_CASE_F32(1, 9, 4, 4, 5)),
     CLT_CASE("depthwise", "{\"out\":16,\"kernel\":3,\"padding\":1,\"groups\":16}", SMALL,
              CLT_CASE_F32(1, 16, 3, 4, 3)),
-    /* every property has another value in each dimension */
+    /* every property differs between the dimensions */
     CLT_CASE("distinct", "{\"out\":5," DISTINCT "}", SMALL, CLT_CASE_F32(2, 3, 8, 6, 5)),
     CLT_CASE("distinct_depthwise", "{\"out\":17,\"groups\":17," DISTINCT "}", SMALL,
              CLT_CASE_F32(2, 17, 8, 6, 5)),

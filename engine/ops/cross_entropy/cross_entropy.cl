@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Cross entropy with the softmax inside. Forward keeps {max, sum of exp(x - max)} of each row, from which
- * backward recomputes the probabilities; the kernels named record do both directions at once and overwrite
- * the logits by their gradient. Rows of samples beyond the step block's valid count, and rows whose target
- * is ignored, give {0, 0, 0} and a zero gradient. A target out of range gives NaN, so that the error is
- * noticed, and reads nothing out of bounds. Of the `stride` logits of a row the first `cols` are classes;
- * the others are padding, are not read and get a zero gradient. A launch may do a part of the micro-batch's
- * rows, from row0 on (arrays start there).
+ * backward recomputes the probabilities; the kernels named record do both directions in one pass and
+ * overwrite the logits by their gradient. Rows of samples beyond the step block's valid count, and rows
+ * whose target is ignored, give {0, 0, 0} and a zero gradient. A target out of range gives NaN, so that the
+ * error is noticed, and reads nothing out of bounds. Of the `stride` logits of a row the first `cols` are
+ * classes; the others are padding, are not read and get a zero gradient. A launch may do a part of the
+ * micro-batch's rows, from row0 on (arrays start there).
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DHAS_IGNORE=0|1  -DSMOOTH=0|1
  * -DWEIGHTED=0|1: classes have weights, by which the terms of the loss are multiplied
@@ -84,7 +84,7 @@ static inline cross_entropy_targets cross_entropy_single(int target)
  * derivative with respect to logit c is p_c * sum w q - w_c q_c. */
 typedef struct cross_entropy_weights {
     __global const float *of;
-    float mean; /* of all classes */
+    float mean_weight; /* of all classes */
 } cross_entropy_weights;
 
 #if WEIGHTED
@@ -100,9 +100,9 @@ typedef struct cross_entropy_weights {
 #define WEIGHT4_OF(w, c) (float4)(1.0f)
 #define WEIGHT16_OF(w, c) (float16)(1.0f)
 #endif
-static inline cross_entropy_weights cross_entropy_weigh(__global const float *of, float mean)
+static inline cross_entropy_weights cross_entropy_weigh(__global const float *of, float mean_weight)
 {
-    cross_entropy_weights w = {of, mean};
+    cross_entropy_weights w = {of, mean_weight};
     return w;
 }
 
@@ -143,13 +143,13 @@ static inline float cross_entropy_weight_sum(cross_entropy_targets t, cross_entr
                                              float smoothing)
 {
 #if WEIGHTED && SMOOTH
-    return (1.0f - smoothing) * cross_entropy_hot_weight(t, w) + smoothing * w.mean;
+    return (1.0f - smoothing) * cross_entropy_hot_weight(t, w) + smoothing * w.mean_weight;
 #else
     return cross_entropy_hot_weight(t, w);
 #endif
 }
 
-/* The values of a row that counts which both directions need. */
+/* The values of a row that counts; both directions need them. */
 typedef struct cross_entropy_row {
     float xt, top, exp_sum;
     float xm;  /* the mean of the logits of mixed targets; with weights the second target's logit */
@@ -173,7 +173,7 @@ static inline void cross_entropy_finish(__global float *out, uint cols, cross_en
         loss = row.hot * (log_sum - (row.xm - row.top));
 #endif
 #if SMOOTH
-        loss = (1.0f - smoothing) * loss + smoothing * (w.mean * log_sum - centred / (float)cols);
+        loss = (1.0f - smoothing) * loss + smoothing * (w.mean_weight * log_sum - centred / (float)cols);
 #endif
         correct = row.xt == row.top && !beaten ? 1.0f : 0.0f;
     }
@@ -279,8 +279,8 @@ static inline float4 cross_entropy_held_f16(uint2 v)
 #define ROW_END4 WHOLE_QUADS(cols, QUADS(DT, x) && QUADS(DT, kept))
 #endif
 
-/* As cross_entropy_row_of(), by all items of a group. Exponentials are stored in `kept` unless it is 0.
- * `kept` may be x itself: every item reads the target's logit before it is overwritten. */
+/* Like cross_entropy_row_of(), computed by all items of a group. Exponentials are stored in `kept` unless it
+ * is 0. `kept` may be x itself: every item reads the target's logit before it is overwritten. */
 CLT_INLINE cross_entropy_row cross_entropy_group_of(__local float *scratch, __global float *out,
                                                     __global const STORAGE(DT) * x,
                                                     __global STORAGE(DT) * kept, HELD_PARAM uint cols,
@@ -500,8 +500,8 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
 #endif
 }
 
-/* Forward and backward at once, in place: x (rows,cols) holds the logits, then their gradient; out (rows,3)
- * as in forward. The arithmetic is the same as in the two separate kernels. */
+/* Forward and backward in one pass, in place: x (rows,cols) holds the logits, then their gradient; out
+ * (rows,3) as in forward. The arithmetic is the same as in the two separate kernels. */
 __kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, __global float *out,
                                            ulong out0, __global const STORAGE(TT) * target, ulong target0,
                                            __global const uint *sb, ulong sb0 LOSS_SCALE_ARGS, ulong rows,

@@ -9,22 +9,21 @@
 
 #define CLT_CROSS_ENTROPY_ATTRS                                                                              \
     CLT_SPEC_OPEN(INT, "ignore_index", -INT32_MAX, INT32_MAX,                                                \
-                  "targets of this value do not count; left out: all count"),                                \
+                  "targets of this value do not count; not set: all count"),                                 \
         CLT_SPEC_FLOAT("label_smoothing", 0, 0, 0.999999, "probability spread evenly over the classes"),     \
         CLT_SPEC_FLOAT("weight", 1, 0, 1e6, "factor of this loss"),                                          \
         CLT_SPEC_INT("classes", 0, 0, INT32_MAX,                                                             \
                      "logits that are classes, the rest of a row being padding; 0: all"),                    \
-        CLT_SPEC_OPEN(                                                                                       \
-            INT, "axis", -1, CLT_MAX_DIMS - 1,                                                               \
-            "dimension of the classes: 1, or -1 for the last; left out: told from the targets' shape, "      \
-            "and the last where both fit")
+        CLT_SPEC_OPEN(INT, "axis", -1, CLT_MAX_DIMS - 1,                                                     \
+                      "dimension of the classes: 1, or -1 for the last; not set: found from the targets' "   \
+                      "shape; -1 if both fit")
 
 /* A range of rows of a micro-batch's logits. */
 typedef struct clt_cross_entropy {
-    const clt_call *call;  /* of a node with the attributes above */
+    const clt_call *call;  /* of a node that has the attributes above */
     int32_t logits;        /* begins with the first logit of row `first` */
-    int32_t target;        /* for the whole micro-batch */
-    int32_t second, share; /* of mixed targets, likewise; -1: there are none */
+    int32_t target;        /* targets of the whole micro-batch */
+    int32_t second, share; /* of mixed targets, for the whole micro-batch; -1: there are none */
     int32_t out;           /* (R,3) f32 for the whole micro-batch: {loss, counted, correct} */
     int32_t stats;         /* (rows,2) f32 {max, sum exp(x - max)} of these rows */
     uint64_t first, rows;  /* the range of rows */
@@ -39,14 +38,14 @@ typedef struct clt_cross_entropy {
  * inferred, which sets its attribute axis to 1 or -1. */
 clt_shape clt_cross_entropy_shape(const clt_node *node, const clt_shape *logits);
 /* Checks targets of logits of that shape and declares the loss; input 1 holds the targets. Inputs 2 and 3,
- * if there are any, are the second targets and the share of the first one. */
+ * if there are any, are the second targets and the share of the first target. */
 clt_status clt_cross_entropy_infer(clt_infer *ctx, const clt_shape *logits);
-/* All rows of a micro-batch's logits of that shape, classes last, and type; logits and targets are the
- * call's inputs 0 and 1. */
+/* Describes all rows of a micro-batch's logits, which have that shape (classes last) and that type. Logits
+ * and targets are the call's inputs 0 and 1. */
 clt_cross_entropy clt_cross_entropy_make(const clt_call *call, const clt_shape *logits, clt_dtype dtype);
 /* Emits forward: out and stats from logits. */
 void clt_emit_cross_entropy(ocl_emitter *e, const clt_cross_entropy *rows, bool group);
-/* Emits forward and backward at once: out from logits, which are then overwritten by their gradient. */
+/* Emits forward and backward together: out from logits, which are then overwritten by their gradient. */
 void clt_emit_cross_entropy_in_place(ocl_emitter *e, const clt_cross_entropy *rows, bool group);
 
 #endif

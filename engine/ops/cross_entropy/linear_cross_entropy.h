@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* The standard number of rows of a chunk, at most `rows`; the logits of a row take row_bytes. */
+/* The standard number of rows of a chunk, at most `rows`; the logits of a row take `row_bytes` bytes. */
 int64_t clt_head_chunk(int64_t rows, int64_t row_bytes);
 
 #endif

@@ -23,10 +23,9 @@
 
 static const clt_attr_spec cross_entropy_attrs[] = {
     CLT_CROSS_ENTROPY_ATTRS,
-    CLT_SPEC_OPEN(
-        FLOATS, CLT_CLASS_WEIGHTS, 0, 1e6,
-        "a list, one number for each class: its weight; the mean is divided by the sum of the targets' "
-        "weights; left out: all are 1"),
+    CLT_SPEC_OPEN(FLOATS, CLT_CLASS_WEIGHTS, 0, 1e6,
+                  "a list, one number for each class: its weight; the mean is divided by the sum of the "
+                  "targets' weights; not set: all are 1"),
 };
 
 static clt_attr *axis_of(clt_node *node)
@@ -144,7 +143,7 @@ clt_status clt_cross_entropy_infer(clt_infer *ctx, const clt_shape *logits)
     return clt_infer_loss(ctx, clt_node_attr(ctx->node, "weight")->f, 1, ignore->set, ignore->i, per_sample);
 }
 
-/* The normaliser of class numbers is the sum of their weights. Mixed targets are probabilities, which count
+/* For class numbers the normaliser is the sum of their weights. Mixed targets are probabilities; each counts
  * as one. */
 static clt_status infer_weights(clt_infer *ctx, int64_t classes)
 {

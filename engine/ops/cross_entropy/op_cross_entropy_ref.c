@@ -8,7 +8,7 @@
 typedef struct ce_row {
     bool counts, correct, in_range;
     int64_t target, second;
-    double share; /* of target; 1 - share of second */
+    double share; /* of target; the share of second is 1 - share */
     double top, sum, log_sum;
     double spread; /* sum over the classes of w log p, divided by their number: what smoothing adds */
 } ce_row;

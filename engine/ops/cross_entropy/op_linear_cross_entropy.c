@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The loss linear_cross_entropy: a linear layer and cross_entropy over its outputs as one piece of work, so
- * that the logits of all rows never exist at once. The fuse pass makes it from the two ops
+ * that the logits of all rows never exist at the same time. The fuse pass makes it from the two ops
  * (engine/plan/passes/fuse_head.c). Knows matrices, rows of logits and targets, no model. */
 #include "engine/ops/cross_entropy/cross_entropy.h"
 #include "engine/ops/cross_entropy/linear_cross_entropy.h"
@@ -22,8 +22,9 @@
 static const clt_attr_spec head_attrs[] = {
     CLT_LINEAR_ATTRS,
     CLT_CROSS_ENTROPY_ATTRS,
-    CLT_SPEC_INT("chunk", 0, 0, INT32_MAX,
-                 "rows whose logits exist at once; 0: as many as fill 64 MiB, at least 128 and an eighth"),
+    CLT_SPEC_INT(
+        "chunk", 0, 0, INT32_MAX,
+        "rows whose logits exist at the same time; 0: as many as fill 64 MiB, at least 128 and an eighth"),
 };
 
 /* large compared with a pass over dW, small compared with a model's memory */

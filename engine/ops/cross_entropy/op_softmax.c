@@ -24,8 +24,9 @@ static clt_status softmax_infer(clt_infer *ctx)
     return clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape);
 }
 
-/* Rows of one item of the variant row, which overlaps the passes over neighbouring rows: enough rows to make
- * the first and the last one negligible, few enough for every compute unit to get several items. */
+/* Rows of one item of the variant row, which overlaps the passes over neighbouring rows. They are enough to
+ * make the parts without overlap, at the first and the last row, negligible, and few enough for every
+ * compute unit to get several items. */
 #define ITEM_ELEMENTS 16384
 #define ITEM_ROWS 8
 static uint64_t softmax_item_rows(const ocl_device_desc *device, uint64_t rows, uint64_t cols)
@@ -71,7 +72,7 @@ static clt_status softmax_forward(ocl_emitter *e, const clt_call *call, bool gro
     ocl_define(e, "KEEP_EXP", clt_call_dtype(call, call->out[0]) == CLT_F32);
     if (group)
         ocl_define(e, "WG", (int64_t)share);
-    /* other long rows are written twice, and so must not bypass the caches */
+    /* other long rows are written twice, so they must not bypass the caches */
     else if (cols <= ROW_NEAR ? cols % 16 == 0 : log)
         clt_define_stores(e, CLT_STYLE_LANE, clt_call_dtype(call, call->out[0]), rows * cols, false);
     clt_arg_out_of(e, call, call->out[0], rows * cols);

@@ -92,7 +92,7 @@ static const clt_op_case softmax_cases[] = {
      * for that */
     CLT_CASE("chunks", NULL, CLT_SMALL, CLT_CASE_F32(1203, 17)),
     CLT_CASE("near", NULL, 0, CLT_CASE_F32(203, 500)),
-    /* an even and an odd number of whole vectors, which may be stored past the caches */
+    /* an even and an odd number of whole vectors, whose stores may bypass the caches */
     CLT_CASE("vectors", NULL, 0, CLT_CASE_F32(301, 64)),
     CLT_CASE("vectors_odd", NULL, 0, CLT_CASE_F32(77, 80)),
     CLT_CASE("far", NULL, 0, CLT_CASE_F32(50, 2101)),
@@ -111,6 +111,6 @@ static const clt_op_case log_softmax_timed[] = {
  * ulp. */
 CLT_OP_REF(softmax, softmax_forward, softmax_backward, softmax_cases, .tolerance = 16,
            CLT_TIMED(softmax_timed));
-/* As softmax; log is within 3 ulp of a result below 11. */
+/* As for softmax; log is within 3 ulp of a result below 11. */
 CLT_OP_REF(log_softmax, log_softmax_forward, log_softmax_backward, softmax_cases, .tolerance = 16,
            CLT_TIMED(log_softmax_timed));

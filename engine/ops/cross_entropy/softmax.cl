@@ -20,8 +20,8 @@
 #include "softmax.clh"
 /* restrict only in kernels: Oclgrind 21.10 does not support it in functions that are inlined into a loop. */
 
-/* The last step of forward, where `norm` is 1/sum or log(sum), and the terms of backward, for vectors of one
- * element, four or sixteen (ONE, FOUR, SIXTEEN). */
+/* The last step of forward, where `norm` is 1/sum or log(sum), and the terms of backward. ONE, FOUR and
+ * SIXTEEN work on vectors of one, four and sixteen elements. */
 #define ONE(name) name
 #define SIXTEEN(name) name##16
 #define FOUR(name) name##4
@@ -193,7 +193,7 @@ static inline void softmax_far(__global STORAGE(DT) * y, __global const STORAGE(
     }
 }
 #else
-/* Number of elements before the first address that is aligned for non-temporal vector stores. */
+/* Number of elements before the first address that is aligned for non-temporal stores of vectors. */
 static inline uint softmax_head(__global STORAGE(DT) * y)
 {
 #if NT

@@ -49,7 +49,7 @@ ELEMENTWISE void channels_affine(__global STORAGE(GT) *restrict y, ulong y0, int
     y += y0 + base;
     x += x0 + base;
 #if LS == 1
-    /* an item has a run of elements: it counts the channel up, and divides once */
+    /* an item works on a run of elements: it divides once, then increments the channel */
     uint channel = (uint)(base / inner % CHANNELS), left = inner - (uint)(base % inner);
     for (uint k = 0; k < size;) {
         uint end = min(size, k + left);

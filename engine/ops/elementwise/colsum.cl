@@ -105,7 +105,7 @@
         }                                                                                                    \
     }
 #else
-/* MOST: rows whose loads are in flight at the same time; FEW: rows that are loaded at once after the last
+/* MOST: rows whose loads are in flight at the same time; FEW: rows that are loaded together after the last
  * full MOST. */
 #define FEW (MOST / 4)
 #if VECTORS

@@ -97,9 +97,9 @@ static inline uint dropout_eights(__global STORAGE(GT) * y, int accumulate, __gl
 #endif
 
 /* Forward and backward: y (+)= mask(x), or r + mask(x). `count`: blocks of the launch, at least all that
- * hold an element; `elements`: number of elements that exist. Done one by one are blocks at the edges, and
- * all blocks of a group in which the lower half of the index would overflow. No restrict: Oclgrind 21.10
- * does not support it in functions that are inlined into a loop. */
+ * hold an element; `elements`: number of elements that exist. Blocks at the edges, and all blocks of a group
+ * in which the lower half of the index would overflow, are done one by one. No restrict: Oclgrind 21.10 does
+ * not support it in functions that are inlined into a loop. */
 static inline void dropout_body(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                 __global const STORAGE(GT) * r, __global const uint *sb, ulong per_sample,
                                 uint op, float p, float scale, ulong elements, ulong count)

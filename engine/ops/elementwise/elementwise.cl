@@ -38,7 +38,7 @@ ELEMENTWISE void elementwise_fwd_affine(__global STORAGE(GT) *restrict y, ulong 
     STORE(GT, y, k, fma(LOAD(DT, x, k), factor, shift));
 }
 
-/* y = (x - centre) * factor + shift of integers. The difference is taken exactly, in 64 bits, because f32
+/* y = (x - centre) * factor + shift of integers. The difference is computed exactly, in 64 bits, because f32
  * cannot hold every integer beyond 2^24. centre: the bits of a long. */
 ELEMENTWISE void elementwise_fwd_centred(__global STORAGE(GT) *restrict y, ulong y0,
                                          __global const STORAGE(DT) *restrict x, ulong x0, ulong centre,

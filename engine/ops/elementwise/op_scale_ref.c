@@ -101,5 +101,6 @@ static const clt_op_case cast_timed[] = {
 
 /* One rounded factor, one rounded shift, one fused rounding. */
 CLT_OP_REF(scale, scale_forward, scale_backward, scale_cases, .tolerance = 2, CLT_TIMED(scale_timed));
-/* As scale; after subtracting the mean, the result may be a few times smaller than the rounded product. */
+/* As for scale; after subtracting the mean, the result may be a few times smaller than the rounded
+ * product. */
 CLT_OP_REF(cast, cast_forward, cast_backward, cast_cases, .tolerance = 4, CLT_TIMED(cast_timed));

@@ -62,8 +62,8 @@ static void matmul_backward(clt_ref_call *call)
     }
 }
 
-/* As linear: sums have at most 130 products, so 32 is more than twice sqrt(130). Scales of exact cases are
- * powers of two. */
+/* As for linear: sums have at most 130 products, so 32 is more than twice sqrt(130). Scales of exact cases
+ * are powers of two. */
 static const clt_op_case matmul_cases[] = {
     CLT_CASE("one", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_F32(1, 1, 1), CLT_CASE_F32(1, 1, 1)),
     CLT_CASE("nn", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_F32(2, 3, 5), CLT_CASE_F32(2, 5, 7)),

@@ -29,12 +29,11 @@ static const clt_attr_spec dice_attrs[] = {
     CLT_SPEC_BOOL("squared_pred", false, "sums squares of the probabilities in the denominator"),
     CLT_SPEC_FLOAT("smooth", 1e-5, 0, 1e6, "added to numerator and denominator"),
     CLT_SPEC_OPEN(INT, "ignore_index", -INT32_MAX, INT32_MAX,
-                  "voxels of this value do not count; left out: all count"),
+                  "voxels of this value do not count; not set: all count"),
     CLT_SPEC_FLOAT("weight", 1, 0, 1e6, "factor of this loss"),
-    CLT_SPEC_OPEN(
-        FLOATS, CLT_CLASS_WEIGHTS, 0, 1e6,
-        "a list of one weight for each class, with one for a background that does not count, too; left "
-        "out: all are 1"),
+    CLT_SPEC_OPEN(FLOATS, CLT_CLASS_WEIGHTS, 0, 1e6,
+                  "a list of one weight for each class, including one for the background, even if it does "
+                  "not count; not set: all are 1"),
 };
 
 #define MAX_CLASSES 256
@@ -199,8 +198,8 @@ CLT_OP_DOC(
     dice_loss,
     .text = "The soft Dice loss of segmentation: it falls as the predicted regions overlap the regions of "
             "the mask more. The loss is the mean over samples and classes; class_weights multiply the loss "
-            "of each class. Give it logits, not probabilities. Often a second loss beside cross_entropy on "
-            "the same logits.",
+            "of each class. Give it logits, not probabilities. Often used together with cross_entropy on the "
+            "same logits.",
     .inputs =
         "x: logits (N,C,...), f32, f16 or bf16\ntarget: a field of the data with a class number for each "
         "position, u8, u16 or i32; 0 or 1 where C is 1",

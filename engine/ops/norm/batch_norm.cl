@@ -4,8 +4,8 @@
  * rows. A column is a channel; the rows are samples, or in images and volumes, whose channels lie last in
  * memory, the pixels of all samples. The rows are cut into blocks. Each block gives the mean of its rows and
  * the sum of squared distances from that mean; mean and variance of all rows follow from these without
- * cancellation (Chan, Golub & LeVeque 1979). Where the kernel that wrote the matrix made such moments of
- * blocks of its own (ocl_moments in cl/gemm/gemm.h), they are taken instead. Many blocks are first combined
+ * cancellation (Chan, Golub & LeVeque 1979). Where the kernel that wrote the matrix has already computed
+ * moments of blocks (ocl_moments in cl/gemm/gemm.h), these are used instead. Many blocks are first combined
  * in parts of `span` blocks each. A separate kernel updates the running statistics. The backward pass needs
  * two sums for each column, by blocks again. Group normalisation is the same with a segment of rows for each
  * sample, where columns are combined as well. Where several ranks share statistics, each makes a record of
@@ -16,15 +16,16 @@
  * In lane style an item owns a tile of columns, sixteen at a time; in flat style one column.
  *
  * -DLS=items of a group, 1 in the lane form  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx
- * -DAFFINE=0|1: w and b are there  -DBATCH=0|1: mean and rstd depend on x and are not constants
- * -DHAVE_DW=0|1  -DHAVE_DB=0|1: gradients of w and b are wanted  -DNT=1: y and dx past the caches
+ * -DAFFINE=0|1: w and b exist  -DBATCH=0|1: mean and rstd depend on x and are not constants
+ * -DHAVE_DW=0|1  -DHAVE_DB=0|1: gradients of w and b are wanted  -DNT=1: y and dx bypass the caches
  * -DRESIDUAL=0|1: a residual is added to the result  -DRELU=0|1: then negative numbers become zero
- * -DMASK=from what backward tells which elements relu let pass (norm_shared.clh)
+ * -DMASK=how backward knows which elements relu let pass (norm_shared.clh)
  * -DCOUNTED=0|1: moments come from another kernel, whose block b has counts[b] rows
  * -DRECORD=0|1: batch_norm_bwd_total writes a record for other ranks
- * -DSUMS=0|1: batch_norm_bwd_sums makes the sums  -DHAVE_DR=0|1: it writes the gradient of the residual
+ * -DSUMS=0|1: batch_norm_bwd_sums computes the sums  -DHAVE_DR=0|1: it writes the gradient of the residual
  * -DRT=type of that gradient  -DCHAINS=0|1: a block has more than SUM_STEPS rows
- * -DGROUPED=0|1: channels share statistics with others, so that the sums of backward contain their factors */
+ * -DGROUPED=0|1: channels share statistics with others, so that the sums of backward contain their
+ * factors */
 #include "common.clh"
 #include "lanes.clh"
 #include "kernel_shared.clh"
@@ -94,9 +95,10 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
     STEPS(STORE_MOMENTS, 1)
 }
 
-/* Moments of the rows of the blocks first to last - 1. A block has block_rows rows, the last one of the
- * matrix maybe fewer; COUNTED: it has counts[b] rows. middle: the mean, from the distances of means to the
- * first one, so that a mean far from 0 costs no digits; squares: the sum of squared distances from it. */
+/* Moments of the rows of the blocks first to last - 1. A block has block_rows rows, the last block of the
+ * matrix possibly fewer; COUNTED: it has counts[b] rows. middle: the mean, from the distances of means to
+ * the first one, so that a mean far from 0 costs no digits; squares: the sum of squared distances from
+ * it. */
 #define ROWS_OF_BLOCK(b) ((float)min(block_rows, rows - (b)*block_rows))
 #if COUNTED
 #define COUNTS_ARG , IN(counts)
@@ -445,8 +447,8 @@ KERNEL batch_norm_bwd_part(OUT(sum), OUT(product), IN(part_sum), IN(part_product
 #define ROWS_ARG
 #endif
 
-/* Adds up the sums of the blocks; the totals (cols) are also the gradients of b and w. With RECORD they are
- * the two halves of a record, whose last number comes after them. */
+/* Adds up the sums of the blocks; the totals (cols) are also the gradients of b and w. With RECORD they
+ * begin a record, and its last number, the number of rows, follows them. */
 KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), IN(part_product),
                             ulong blocks, ulong cols, uint tile ROWS_ARG)
 {

@@ -14,7 +14,7 @@ typedef struct clt_batch_norm {
     const clt_call *call;
     clt_style style;
     uint64_t rows, cols, tile, items;
-    clt_column_blocks blocks; /* they depend on the matrix alone, and so do results */
+    clt_column_blocks blocks; /* depend on the matrix alone, and so do results */
     uint64_t span, parts;     /* of these blocks: see clt_bn_span_of */
     clt_column_blocks pass;   /* rows of an item in kernels without sums */
     bool affine, batch, relu; /* batch: normalises by the statistics of the batch */
@@ -24,12 +24,13 @@ typedef struct clt_batch_norm {
 } clt_batch_norm;
 
 clt_batch_norm clt_bn_measure(const ocl_emitter *e, const clt_call *call, clt_style style);
-/* Blocks of a part; 1: the blocks are the parts. */
+/* Number of blocks of a part; 1: the blocks are the parts. */
 uint64_t clt_bn_span_of(uint64_t blocks);
 
 /* Begins the kernel with the defines that all kernels have, and sets n->items and n->tile. */
 void clt_bn_begin(ocl_emitter *e, clt_batch_norm *n, const char *kernel);
-/* Lets the kernel store its result of type `dtype` past the caches where that pays (clt_define_stores). */
+/* Lets the kernel store its result of type `dtype` with stores that bypass the caches, where that pays
+ * (clt_define_stores). */
 void clt_bn_define_stores(ocl_emitter *e, const clt_batch_norm *n, clt_dtype dtype, bool accumulate);
 /* For kernels that loop over blocks of rows: adds the size arguments, and sets how the kernel is launched. */
 void clt_bn_arg_rows(ocl_emitter *e, const clt_batch_norm *n, const clt_column_blocks *blocks);

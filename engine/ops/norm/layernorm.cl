@@ -13,7 +13,7 @@
  *   -DDT=type of x  -DYT=type of y  -DWT=type of w and b  -DDYT=type of dy  -DGT=type of dx
  *   -DWG=work-group size of the kernels group and blocks
  *   -DPARTS=column sums of the kernels block and blocks: 1 of dy * n, 2 of dy, 3 both  -DNT: see lanes.clh
- *   -DITEM_QUADS=vectors of four columns an item of the kernel blocks has  -DROWS=rows it has under way */
+ *   -DITEM_QUADS=vectors of four columns an item of the kernel blocks has  -DROWS=rows it has in flight */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -210,9 +210,9 @@ __kernel void layernorm_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, in
     ROW_DX;
 }
 
-/* The same for an item with a block of rows. It also makes the column sums over its block that the gradients
- * of w and b need: part_p, part_q (blocks,cols) = sums of dy * n and of dy. Blocks and order are as in
- * colsum.cl, whose second stage adds up the blocks. */
+/* The same for an item with a block of rows. It also computes the column sums over its block that the
+ * gradients of w and b need: part_p, part_q (blocks,cols) = sums of dy * n and of dy. Blocks and order are
+ * as in colsum.cl, whose second stage adds up the blocks. */
 #if PARTS & 1
 #define PART_P_ARG , __global float *restrict part_p, ulong p0
 #define ADD_P(load, store, c)                                                                                \
@@ -351,7 +351,7 @@ CLT_INLINE void layernorm_group_sums(const __local float *terms, __local float *
 #define FOR_VECTORS(j, c) _Pragma("unroll") for (uint j = 0, c = 4 * lane; j < ITEM_QUADS; j++, c += 4 * WG)
 #define IN_ROW(c) min(c, cols - 4)
 #define FOR_ROWS(k) _Pragma("unroll") for (uint k = 0; k < ROWS; k++)
-/* A group for a block of rows, whose items keep their w and b. ROWS rows are under way at the same time, and
+/* A group for a block of rows, whose items keep their w and b. ROWS rows are in flight at the same time, and
  * are read once; rows of a step that are beyond the block repeat its last row and are not written. cols is a
  * multiple of four, at most 4 * WG * ITEM_QUADS; tensors begin at multiples of 16 bytes. */
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_blocks(
@@ -418,7 +418,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_bloc
 }
 
 /* A group for a block of rows: dx, and the sums down its columns that the gradients of w and b need (see the
- * kernel block). ROWS rows are under way at the same time, and are read once; rows of a step that are beyond
+ * kernel block). ROWS rows are in flight at the same time, and are read once; rows of a step that are beyond
  * the block repeat its last row and count for nothing. cols is a multiple of four, at most 4 * WG *
  * ITEM_QUADS; tensors begin at multiples of 16 bytes. */
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_blocks(

@@ -57,16 +57,16 @@ static void norm_end(ocl_emitter *e, const norm_sizes *s, bool group, double flo
 /* Blocks of rows of the kernels with a group for each block (layernorm.cl), or with an item for each. */
 typedef struct norm_blocks {
     clt_column_blocks of;
-    uint64_t item_quads, rows; /* ITEM_QUADS and ROWS of groups; 0: items */
+    uint64_t item_quads, rows; /* ITEM_QUADS and ROWS of a group for each block; 0: an item for each */
     /* backward: first stage of the column sums, for dw and db, a row for each block; -1: not wanted */
     int32_t part[2];
 } norm_blocks;
 
 /* Limits of the kernels with a group for each block, whose columns are a multiple of four: the most vectors
- * that an item holds of one row, and of all rows that are under way. Backward holds three vectors of four
+ * that an item holds of one row, and of all rows that are in flight. Backward holds three vectors of four
  * registers for each of them: of dy, of x and of the earlier dx. */
 #define ITEM_QUADS 4
-#define QUADS_UNDER_WAY 8
+#define QUADS_IN_FLIGHT 8
 #define GROUP_STEP 64 /* sizes of groups are multiples of it */
 
 static uint64_t largest_group(const ocl_device_desc *device)
@@ -78,7 +78,7 @@ static norm_blocks norm_group_blocks(const ocl_device_desc *device, norm_sizes *
 {
     uint64_t quads = s->cols / 4;
     norm_blocks b = {.item_quads = clt_div_up(quads, largest_group(device)), .part = {-1, -1}};
-    b.rows = QUADS_UNDER_WAY / b.item_quads;
+    b.rows = QUADS_IN_FLIGHT / b.item_quads;
     s->items = clt_div_up(clt_div_up(quads, b.item_quads), GROUP_STEP) * GROUP_STEP;
     return b;
 }
@@ -89,16 +89,16 @@ static void norm_define_blocks(ocl_emitter *e, const norm_blocks *b)
     ocl_define(e, "ROWS", (int64_t)b->rows);
 }
 
-/* True if the kernels with a group for each block can do these rows. row_sums: the sums over a row that the
- * kernel makes at once. For each sum of each row under way local memory has the terms of all items, eight
- * words of padding, eight partial sums and the result (layernorm.cl). */
+/* True if the kernels with a group for each block can handle these rows. row_sums: the number of sums over a
+ * row that the kernel computes together. For each sum of each row in flight local memory has the terms of
+ * all items, eight words of padding, eight partial sums and the result (layernorm.cl). */
 static bool norm_takes_groups(const norm_sizes *sizes, uint64_t row_sums, const ocl_device_desc *device,
                               char *reason, size_t size)
 {
     norm_sizes s = *sizes;
     uint64_t most = 4 * ITEM_QUADS * largest_group(device);
     if (s.cols % 4 != 0 || s.cols > most) {
-        snprintf(reason, size, "%llu columns are more than %llu or no multiple of 4",
+        snprintf(reason, size, "%llu columns: the variant needs at most %llu, a multiple of 4",
                  (unsigned long long)s.cols, (unsigned long long)most);
         return false;
     }

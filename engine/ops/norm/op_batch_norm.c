@@ -96,7 +96,7 @@ static void emit_running(ocl_emitter *e, clt_batch_norm *n, const moments *of)
 /* The moments of blocks of rows, as arguments of the kernels that combine them. */
 typedef struct block_moments {
     int32_t mean, square; /* f32 (count, C) */
-    int32_t counts;       /* how many rows each block has; -1: `rows`, the last one maybe fewer */
+    int32_t counts;       /* rows of each block; -1: `rows`, the last block possibly fewer */
     uint64_t count, rows;
 } block_moments;
 
@@ -180,12 +180,13 @@ static clt_status check_rows(const clt_batch_norm *n)
              "layer '%s' (batch_norm): a micro-batch of one sample%s has no variance to train with; use a "
              "data.micro_batch of 2 or more%s",
              call->node->name, positions ? " with one value per channel" : "",
-             n->ranks > 1 ? ", or a data.global_batch of which at least two ranks always have a micro-batch"
-                          : "");
+             n->ranks > 1
+                 ? ", or a data.global_batch so large that at least two ranks always have a micro-batch"
+                 : "");
 }
 
-/* Returns the moments of blocks of x. If the work before this one has computed them, they are taken from
- * there; otherwise a pass over x computes them. */
+/* Returns the moments of blocks of x. If the work before this one has computed them, they are used;
+ * otherwise a pass over x computes them. */
 static block_moments block_moments_of(ocl_emitter *e, clt_batch_norm *n)
 {
     const ocl_moments *made = n->call->moments_of_input;

@@ -50,7 +50,8 @@ static clt_status norm_infer(clt_infer *ctx)
         return clt_infer_fail(ctx, "\"groups\": %lld does not divide the %lld channels", (long long)groups,
                               (long long)channels);
     if (clt_shape_elements(&shape) == shape.dim[0] * groups)
-        return clt_infer_fail(ctx, "the input %s has one value for each statistic, which would become 0",
+        return clt_infer_fail(ctx,
+                              "the input %s has only one value in each group, so every result would be 0",
                               clt_shape_text(&shape, text, sizeof text));
     clt_shape row = clt_shape1(channels), stats = clt_shape2(shape.dim[0], channels);
     if (clt_node_attr(ctx->node, "affine")->b) {

@@ -74,6 +74,6 @@ static const clt_op_case rmsnorm_timed[] = {
     CLT_TIMED_768("", NULL),
 };
 
-/* As layernorm: sums of C terms in sixteen lanes add eps * sqrt(C/16). */
+/* As for layernorm: sums of C terms in sixteen lanes add eps * sqrt(C/16). */
 CLT_OP_REF(rmsnorm, rmsnorm_forward, rmsnorm_backward, rmsnorm_cases, .tolerance = 32,
            CLT_TIMED(rmsnorm_timed));

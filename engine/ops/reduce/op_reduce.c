@@ -23,22 +23,22 @@ static const clt_attr_spec reduce_attrs[] = {
     CLT_SPEC_CHOICE("kind", REDUCE_MEAN, "sum|mean|max", "what to compute"),
     CLT_SPEC_OPEN(
         INTS, "axes", -CLT_MAX_DIMS, CLT_MAX_DIMS,
-        "dimensions to reduce, 0 being the batch, which stays; negative: from the end; left out: all others"),
+        "dimensions to reduce, 0 being the batch, which stays; negative: from the end; not set: all others"),
     CLT_SPEC_BOOL("keepdims", false, "keep reduced dimensions with size 1"),
 };
 
-/* Sets gone[d] for each dimension that is reduced. */
-static clt_status reduce_axes(const clt_infer *ctx, const clt_shape *shape, bool *gone)
+/* Sets is_reduced[d] for each dimension that is reduced. */
+static clt_status reduce_axes(const clt_infer *ctx, const clt_shape *shape, bool *is_reduced)
 {
     const clt_attr *axes = clt_node_attr(ctx->node, "axes");
     for (int d = 0; d < CLT_MAX_DIMS; d++)
-        gone[d] = axes->n_list == 0 && d > 0 && d < shape->ndim;
+        is_reduced[d] = axes->n_list == 0 && d > 0 && d < shape->ndim;
     for (int i = 0; i < axes->n_list; i++) {
         int axis = 0;
         CLT_TRY(clt_infer_axis(ctx, axes->list[i], shape->ndim, &axis));
-        if (gone[axis])
+        if (is_reduced[axis])
             return clt_infer_fail(ctx, "axis %d is listed twice", axis);
-        gone[axis] = true;
+        is_reduced[axis] = true;
     }
     return CLT_OK;
 }
@@ -48,15 +48,15 @@ static clt_status reduce_infer(clt_infer *ctx)
     CLT_TRY(clt_infer_need_float(ctx, 0));
     clt_shape shape = clt_infer_in(ctx, 0)->shape, out = {0, {0}};
     clt_dtype dtype = clt_infer_in(ctx, 0)->dtype;
-    bool gone[CLT_MAX_DIMS];
+    bool is_reduced[CLT_MAX_DIMS];
     char text[CLT_SHAPE_TEXT];
     if (shape.ndim < 2)
         return clt_infer_fail(ctx, "the input %s has only the batch dimension: there is nothing to reduce",
                               clt_shape_text(&shape, text, sizeof text));
-    CLT_TRY(reduce_axes(ctx, &shape, gone));
+    CLT_TRY(reduce_axes(ctx, &shape, is_reduced));
     for (int d = 0; d < shape.ndim; d++)
-        if (!gone[d] || clt_node_attr(ctx->node, "keepdims")->b)
-            out.dim[out.ndim++] = gone[d] ? 1 : shape.dim[d];
+        if (!is_reduced[d] || clt_node_attr(ctx->node, "keepdims")->b)
+            out.dim[out.ndim++] = is_reduced[d] ? 1 : shape.dim[d];
     CLT_TRY(clt_infer_out(ctx, dtype, &out));
     if (clt_node_attr(ctx->node, "kind")->choice == REDUCE_MAX)
         return clt_infer_saved(ctx, "index", CLT_U32, &out);
@@ -94,12 +94,12 @@ static reduce_view reduce_look(const clt_call *call)
     uint64_t stride = 1;
     for (int d = shape->ndim - 1; d >= 0; d--) {
         uint64_t size = (uint64_t)shape->dim[d];
-        bool gone = axes->n_list == 0 && d > 0;
+        bool is_reduced = axes->n_list == 0 && d > 0;
         for (int i = 0; i < axes->n_list; i++)
-            gone = gone || axes->list[i] == d || axes->list[i] + shape->ndim == d;
+            is_reduced = is_reduced || axes->list[i] == d || axes->list[i] + shape->ndim == d;
         if (size == 1)
             continue;
-        if (gone) {
+        if (is_reduced) {
             view_add(v.reduced, v.reduced_stride, &at_reduced, last == 1, size, stride);
             v.count *= size;
         } else {
@@ -107,8 +107,8 @@ static reduce_view reduce_look(const clt_call *call)
             v.outputs *= size;
         }
         if (last < 0)
-            v.inner_kept = !gone;
-        last = gone;
+            v.inner_kept = !is_reduced;
+        last = is_reduced;
         stride *= size;
     }
     if (at_reduced == 3) /* all reduced dimensions have size 1 */
@@ -129,10 +129,10 @@ static void reduce_shape_args(ocl_emitter *e, const reduce_view *v)
         ocl_arg_u64(e, v->reduced_stride[i]);
     ocl_arg_f32(e, v->kind == REDUCE_MEAN ? (float)(1.0 / (double)v->count) : 1.0f);
     if (v->kind == REDUCE_MAX && v->count > UINT32_MAX)
-        ocl_emit_fail(e,
-                      clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
-                               "emitting %s: a maximum over %llu elements; at most 2^32-1 can be told apart",
-                               e->label ? e->label : "reduce", (unsigned long long)v->count));
+        ocl_emit_fail(e, clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
+                                  "emitting %s: a maximum over %llu elements; at most 2^32-1 can be "
+                                  "numbered; reduce fewer dimensions at a time",
+                                  e->label ? e->label : "reduce", (unsigned long long)v->count));
 }
 
 /* How the work is divided among items: a group or an item for each output; or an item for one column or for

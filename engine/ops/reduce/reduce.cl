@@ -11,7 +11,8 @@
  *   -DMAX=0|1  -DINDEX=0|1: store the index of the maximum
  *   -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx
  *   -DWG=work-group size of the kernels group  -DLS=items of a group of the kernels column
- *   -DROWS=rows that an item of a group of one reads side by side (several if a tile is a part of each row)
+ *   -DROWS=rows that the item of a one-item group reads side by side (several if a tile is a part of each
+ *   row)
  *   -DNT: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
@@ -41,8 +42,8 @@
 #define START 0.0f
 #endif
 
-/* END_CHAIN adds the running sum to the sum of all chains and begins another chain; END_SUM: then `sum` is
- * the result. A maximum is one chain. */
+/* END_CHAIN adds the running sum to the sum of all chains and begins another chain. END_SUM adds the last
+ * chain; `sum` is then the result. A maximum is one chain. */
 #if MAX
 #define END_CHAIN(type, all, rest, sum) (void)0
 #define END_SUM(type, all, rest, sum) ((void)(all), (void)(rest))

@@ -5,7 +5,7 @@
  * memory), lane and cells (one item moves a tile, whose cache lines it reads and writes whole). Knows
  * element sizes and strides only.
  *
- * -DDT=type of both  -DGRAD=1: the output is added to on request  -DWIDE=1: 64-bit element indices
+ * -DDT=type of both  -DGRAD=1: `accumulate` adds to the output  -DWIDE=1: 64-bit element indices
  * -DPREFETCH=1: see below  -DSHUFFLES, -DNT: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"

@@ -3,7 +3,7 @@
  * Copies of a window of one dimension, seen as (outer, run) with a row stride on each side: slices,
  * concatenations and their gradients. Knows element sizes only.
  *
- * -DDT=type of both  -DGRAD=1: the output is added to on request  -DWIDE=1: 64-bit element indices
+ * -DDT=type of both  -DGRAD=1: `accumulate` adds to the output  -DWIDE=1: 64-bit element indices
  * -DNT: see lanes.clh; windows then begin and end at whole vectors  -DAHEAD: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"

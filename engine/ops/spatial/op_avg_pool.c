@@ -103,14 +103,12 @@ CLT_ELEMENTWISE_VARIANTS(avg_pool_backward)
 CLT_OP_DOC(avg_pool, .text = "The mean of each window that slides over an image or a volume.",
            .output = "y: (N,C,sizes...), type of x; a size is floor((in + 2 padding - kernel) / stride) + 1",
            .example = "{\"op\": \"avg_pool\", \"kernel\": 2}", CLT_POOL_DOC);
-CLT_OP_DOC(
-    adaptive_avg_pool,
-    .text =
-        "The mean of each of as many windows as the output has elements; the windows divide the image or the "
-        "volume, whatever its size. Without attributes it is global average pooling: one mean for each "
-        "channel, with which classifiers of images end.",
-    .output = "y: (N,C,output...), type of x",
-    .example = "{\"op\": \"adaptive_avg_pool\", \"output\": [7, 7]}", CLT_POOL_DOC);
+CLT_OP_DOC(adaptive_avg_pool,
+           .text = "One mean for each element of the output, each over a window; the windows divide the "
+                   "image or the volume, whatever its size. Without attributes it is global average pooling: "
+                   "one mean for each channel, with which classifiers of images end.",
+           .output = "y: (N,C,output...), type of x",
+           .example = "{\"op\": \"adaptive_avg_pool\", \"output\": [7, 7]}", CLT_POOL_DOC);
 
 CLT_OP_DEFINE(avg_pool, "y = mean of each window", 1, 1, CLT_OP_ATTRS(avg_pool_attrs),
               CLT_POOL_OP(clt_pool_infer, avg_pool));

@@ -77,12 +77,11 @@ CLT_OP_DOC(
     .output = "y: (N,C,sizes...), type of x; a size is floor((in + 2 padding - dilation (kernel - 1) - 1) / "
               "stride) + 1",
     .example = "{\"op\": \"max_pool\", \"kernel\": 3, \"stride\": 2, \"padding\": 1}", CLT_POOL_DOC);
-CLT_OP_DOC(
-    adaptive_max_pool,
-    .text = "The largest element of each of as many windows as the output has elements; the windows divide "
-            "the image or the volume, whatever its size.",
-    .output = "y: (N,C,output...), type of x",
-    .example = "{\"op\": \"adaptive_max_pool\", \"output\": [4, 4]}", CLT_POOL_DOC);
+CLT_OP_DOC(adaptive_max_pool,
+           .text = "One maximum for each element of the output, each over a window; the windows divide the "
+                   "image or the volume, whatever its size.",
+           .output = "y: (N,C,output...), type of x",
+           .example = "{\"op\": \"adaptive_max_pool\", \"output\": [4, 4]}", CLT_POOL_DOC);
 
 CLT_OP_DEFINE(max_pool, "y = largest element of each window", 1, 1, CLT_OP_ATTRS(max_pool_attrs),
               CLT_POOL_OP(max_pool_infer, max_pool));

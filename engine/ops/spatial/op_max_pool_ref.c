@@ -85,7 +85,7 @@ static const clt_op_case max_pool_cases[] = {
     CLT_CASE("volume_uneven",
              "{\"kernel\":[1,2,3],\"stride\":[1,2,2],\"padding\":[0,1,1],\"dilation\":[1,1,2]}", CLT_EXACT,
              CLT_CASE_F32(2, 7, 3, 6, 9)),
-    /* every property has another value in each dimension */
+    /* every property differs between the dimensions */
     CLT_CASE("distinct", "{\"kernel\":[2,4,3],\"stride\":[3,1,2],\"padding\":[1,2,0],\"dilation\":[1,2,3]}",
              CLT_SMALL | CLT_EXACT, CLT_CASE_F32(2, 18, 5, 8, 9)),
     CLT_CASE("wide_index", "{\"kernel\":17,\"stride\":5,\"padding\":8}", CLT_EXACT,

@@ -20,7 +20,7 @@ static inline uint64_t clt_places_elements(const clt_places *p)
     return p->rows * p->width * p->channels;
 }
 
-/* Begins a kernel: defines LS, and NT if results of type `type` can be stored past the caches. */
+/* Begins a kernel: defines LS, and NT if stores of results of type `type` can bypass the caches. */
 void clt_places_begin(ocl_emitter *e, clt_places *p, const char *family, const char *kernel, clt_style style,
                       clt_dtype type, bool accumulate);
 /* Adds the arguments PLACES_ARGS and ends the kernel. Fails if a number does not fit into the 32 bits in

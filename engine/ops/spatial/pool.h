@@ -22,10 +22,9 @@ typedef struct clt_pool {
         "ceil_mode", false,                                                                                  \
         "round output sizes up: a last window may reach over the end, as long as it starts before it")
 #define CLT_POOL_OUTPUT                                                                                      \
-    CLT_SPEC_OPEN(                                                                                           \
-        INTS, "output", 1, 65536,                                                                            \
-        "size of the output in each spatial dimension, or one for all; without it 1: one window over "       \
-        "everything")
+    CLT_SPEC_OPEN(INTS, "output", 1, 65536,                                                                  \
+                  "size of the output in each spatial dimension, or one for all; not set: 1, one window "    \
+                  "over everything")
 
 /* The members that the records of all pooling ops, and their descriptions, have in common. variants_: the
  * beginning of the names of the op's lists of variants. */

@@ -61,8 +61,8 @@ static inline upsample_reach upsample_reach_of(int i, upsample_axis a)
     return r;
 }
 
-/* The weight of element i in output o, times `divide`. Outputs beyond an outermost element take all from
- * that element. */
+/* The weight of element i in output o, times `divide`. Outputs beyond the first or the last element depend
+ * on that element alone. */
 static inline float upsample_weight(int i, int o, upsample_axis a)
 {
     int at = clamp(o * a.multiply + a.add, 0, (a.in - 1) * a.divide);

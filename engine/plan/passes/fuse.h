@@ -51,12 +51,12 @@ int clt_fuse_readers(const clt_fuse *fuse, int32_t tensor, size_t *only);
 size_t clt_fuse_backward_of(const clt_fuse *fuse, const clt_node *node);
 /* True when the bytes must stay readable after the step. */
 bool clt_fuse_kept(const clt_fuse *fuse, int32_t tensor);
-/* A node with the same identity and attributes, whose tensors the caller may change. */
+/* A copy of a node, with the same identity and attributes, whose tensors the caller may change. */
 clt_status clt_fuse_clone(clt_fuse *fuse, const clt_node *node, clt_node **out);
-/* The work writes `result` instead of its node's output. It gets a changed copy of the node for that. */
+/* Makes the work write `result` instead of its node's output; the work gets a changed copy of the node. */
 clt_status clt_fuse_yield(clt_fuse *fuse, size_t at, int32_t result);
 void clt_fuse_kill(clt_work *work);
-/* Records that the work does the work of that node, too, so that reports can name both layers. */
+/* Records that the work also does the work of that node, so that reports can name both layers. */
 void clt_fuse_note(clt_work *work, const clt_node *node);
 bool clt_fuse_dead(const clt_work *work);
 /* Removes dead work from the list. */
@@ -66,7 +66,7 @@ void clt_fuse_sweep(clt_plan *plan);
  * and type and the other tensor is computed earlier, the sum becomes the residual of the work's epilogue;
  * *result is then the output of the sum. Otherwise nothing changes. */
 clt_status clt_fuse_residual(clt_fuse *fuse, size_t at, int32_t *result);
-/* The activation of a node as an option of a GEMM's epilogue; OCL_ACT_NONE if the node is none of these. */
+/* The option of a GEMM's epilogue that computes the node's activation; OCL_ACT_NONE: there is none. */
 ocl_activation clt_fuse_activation_of(const clt_node *node);
 
 /* fuse_residual.c: ops other than GEMMs that can add a residual to their result, and the sum that follows

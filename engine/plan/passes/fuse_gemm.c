@@ -66,7 +66,7 @@ static bool touched_between(const clt_fuse *f, int32_t gradient, size_t after, s
     return false;
 }
 
-/* The backward work of an activation becomes part of the GEMM that makes its output's gradient. */
+/* The backward work of an activation becomes part of the GEMM that computes its output's gradient. */
 static clt_status fold_derivative(clt_fuse *f, size_t at)
 {
     clt_work *work = &f->plan->work[at];
@@ -91,7 +91,7 @@ static clt_status fold_derivative(clt_fuse *f, size_t at)
 
 /* --- activation and residual, forward --- */
 
-/* The first activation that reads the GEMM's output, with nothing but views in between. */
+/* The first activation that reads the GEMM's output, with only views in between. */
 static size_t find_activation(const clt_fuse *f, int32_t out)
 {
     size_t found = CLT_NO_WORK, w;

@@ -13,8 +13,8 @@ typedef struct sum_after {
     size_t cast, sum;
 } sum_after;
 
-/* The tensor that a cast makes of y, if that is all that y is read for, else y. An op with an activation in
- * its epilogue may store that activation's input, which has the type of y, and thus keeps y's type. */
+/* The output of the cast that reads y, if nothing else reads y; otherwise y. An op with an activation in its
+ * epilogue may store that activation's input, which has the type of y, and thus keeps y's type. */
 static int32_t after_cast(const clt_fuse *f, size_t at, int32_t y, size_t *cast)
 {
     size_t reader;

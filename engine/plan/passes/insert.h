@@ -18,8 +18,8 @@ clt_status clt_inserter_place(clt_inserter *in, clt_node *node);
 /* Adds and places an op with one input. `near` is the node that needs it. */
 clt_status clt_inserter_add(clt_inserter *in, const clt_node *near, const char *op, const char *name,
                             const clt_attr_given *attrs, int32_t tensor, clt_node **out);
-/* To be called when every node that stays has been placed: the graph takes this order, and each node its
- * position as its number. */
+/* To be called when every node that stays has been placed: the graph gets this order, and the number of each
+ * node becomes its position. */
 clt_status clt_inserter_finish(clt_inserter *in);
 void clt_inserter_free(clt_inserter *in);
 CLT_SCOPED_VALUE(clt_inserter, clt_inserter_free)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 3, automatic differentiation: turns nodes into a list of work, forward then backward. Backward work
- * is left out where a node depends on no trainable parameter (or checked input), or where no loss depends on
- * the node. The first contributor to a gradient writes it and the others add to it, so no gradient has to be
- * cleared, and a tensor with several readers needs no extra work. The gradient of a view's input is a view
- * of the gradient of its output. */
+ * Pass 3, automatic differentiation: turns nodes into a list of work, forward then backward. There is no
+ * backward work where a node depends on no trainable parameter (or checked input), or where no loss depends
+ * on the node. The first contributor to a gradient writes it and the others add to it, so no gradient has to
+ * be cleared, and a tensor with several readers needs no extra work. The gradient of a view's input is a
+ * view of the gradient of its output. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,8 +118,8 @@ static clt_status alias_view(autodiff *ad, const clt_node *node, bool *done)
     return CLT_OK;
 }
 
-/* Gradients of one node's inputs. If a node reads a tensor twice, a kernel may write both gradients at once,
- * so the second one gets a tensor of its own and is added to the first afterwards. */
+/* Gradients of one node's inputs. If a node reads a tensor twice, a kernel may write both gradients in one
+ * pass, so the second one gets a tensor of its own and is added to the first afterwards. */
 static clt_status input_gradients(autodiff *ad, const clt_node *node, size_t index)
 {
     clt_plan *plan = ad->plan;

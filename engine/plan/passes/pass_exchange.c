@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass 10, exchange: numbers the exchanges with other ranks that works emit (engine/ops/exchange.h), and
- * gives the device work while they are under way. In the backward pass, commands that precede the making of
- * a record and neither depend on it nor are needed by it, such as the weight gradient of the layer after it,
+ * gives the device other work during them. In the backward pass, commands that precede the making of a
+ * record and neither depend on it nor are needed by it, such as the weight gradient of the layer after it,
  * are moved between the two halves of the exchange. Knows reads and writes of commands, no op. */
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static clt_status number_phase(clt_plan *plan, clt_phase phase, size_t first, si
     return CLT_OK;
 }
 
-/* --- work beside exchanges --- */
+/* --- work during exchanges --- */
 
 static const clt_tensor *owner_of(const clt_plan *plan, const ocl_arg *arg)
 {
@@ -82,7 +82,8 @@ static size_t work_begin(const ocl_command_list *list, size_t give)
     return begin;
 }
 
-/* The first of the commands right before `begin` such that all of them may run after `give` instead. */
+/* The first command of the longest run right before `begin` whose commands may all run after `give`
+ * instead. */
 static size_t first_to_move(const clt_plan *plan, const ocl_command_list *list, size_t begin, size_t give)
 {
     size_t first = begin;

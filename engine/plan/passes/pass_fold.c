@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 0, fold: an op that can apply an activation itself takes in the activation that follows it, and a
- * sum of two between them, whose other summand becomes its next input (clt_op.fold). Unlike the fuse
- * pass, which edits work, this changes the graph before derivatives are taken, so that the op computes
- * its own backward pass as a whole, and what lies between the nodes is never stored. The folded node
- * takes the place of the activation, where all its inputs exist. With options.no_fuse nothing is folded;
- * the checker's plans are never folded, because they test single ops. Knows flags and hooks of ops, no
- * op. */
+ * Pass 0, fold: an op that can apply an activation itself absorbs the activation that follows it, and a sum
+ * of two tensors between them; the sum's other summand becomes the op's next input (clt_op.fold). Unlike the
+ * fuse pass, which edits work, this changes the graph before derivatives are taken, so that the op computes
+ * its own backward pass as a whole, and what lies between the nodes is never stored. The folded node takes
+ * the place of the activation, where all its inputs exist. With options.no_fuse nothing is folded; the
+ * checker's plans are never folded, because they test single ops. Knows flags and hooks of ops, no op. */
 #include <stdlib.h>
 
 #include "engine/plan/passes/fuse.h"
@@ -14,9 +13,9 @@
 
 typedef struct fold {
     clt_graph *graph;
-    int32_t *readers;   /* by tensor: number of inputs of nodes that it is */
+    int32_t *readers;   /* by tensor: number of node inputs that refer to it */
     int32_t *reader;    /* by tensor: the last node that reads it */
-    clt_node **instead; /* by node id: what takes its place; NULL: it is part of a later one */
+    clt_node **instead; /* by node id: what replaces it; NULL: it is part of a later node */
 } fold;
 
 /* The node that reads the only output of a node, if it reads it once and nothing else does; NULL

@@ -57,7 +57,7 @@ static clt_status turn(layouts *l, const clt_node *near, int32_t tensor, clt_nod
     const clt_tensor *t = clt_graph_tensor(l->graph, tensor);
     bool to_last = t->layout == CLT_LAYOUT_ROW_MAJOR;
     int ndim = t->shape.ndim;
-    int64_t perm[CLT_MAX_DIMS] = {0}; /* of the dimensions in memory order */
+    int64_t perm[CLT_MAX_DIMS] = {0}; /* a permutation of the dimensions in memory order */
     char name[280];
     for (int i = 1; i < ndim; i++)
         perm[i] = to_last ? (i + 1 < ndim ? i + 1 : 1) : (i == 1 ? ndim - 1 : i - 1);
@@ -113,7 +113,7 @@ static clt_status set_node(layouts *l, clt_node *node)
         /* indices and targets have no channels */
         bool plain = (node->op->no_grad_inputs >> i) & 1;
         CLT_TRY(in_layout(l, node, plain ? CLT_LAYOUT_ROW_MAJOR : need, &node->in[i]));
-        for (int k = 0; k < node->n_out; k++) /* a view shows what the node reads now */
+        for (int k = 0; k < node->n_out; k++) /* keep it a view of what the node reads */
             if (clt_graph_tensor(l->graph, node->out[k])->view_of == was)
                 clt_graph_tensor(l->graph, node->out[k])->view_of = node->in[i];
     }

@@ -230,7 +230,7 @@ static int by_length(const void *a, const void *b)
     return by_size(a, b);
 }
 
-/* The smallest gap of a slab that can hold `it` beside the items that are live at the same time. */
+/* The smallest gap of a slab that can hold `it` between the items that are live at the same time. */
 static bool best_gap(const placement *p, int32_t slab, item *it)
 {
     const slab_items *held = &p->slab[slab];

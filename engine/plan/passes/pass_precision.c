@@ -20,7 +20,7 @@ typedef struct precision {
     clt_plan *plan;
     clt_graph *graph;
     clt_dtype storage;
-    bool *summed;  /* by tensor id: a sum reads it, maybe by way of ops that follow; NULL: does not matter */
+    bool *summed;  /* by tensor id: a sum reads it, directly or through FOLLOWS ops; NULL: does not matter */
     int32_t *cast; /* by tensor id: the same values in the other type, -1 none yet */
     clt_inserter in;
 } precision;
@@ -33,15 +33,16 @@ static bool loaded(const clt_tensor *t)
 /* For f32 runs, and for the checker's single nodes, whose types are given by the cases. */
 static clt_status prove_f32(const clt_plan *plan)
 {
-    /* the checker has cases of every type, in evaluation plans too; only its plans have guard zones */
+    /* the checker's cases have every type, even in evaluation plans; only its plans have guard zones */
     bool checked = plan->options.mode == CLT_PLAN_CHECK || plan->options.guard_bytes > 0;
     for (size_t i = 0; i < plan->graph->n_tensors; i++) {
         const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
         bool kept = t->cls == CLT_TC_PARAM && t->param >= 0 && plan->graph->params[t->param].kept == t->dtype;
         if (!checked && !loaded(t) && !kept && clt_dtype_is_float(t->dtype) && t->dtype != CLT_F32)
             CLT_FAIL(CLT_EUNSUPPORTED,
-                     "planning: tensor '%s' is stored as %s; precision.mode f32 stores f32 only", t->name,
-                     clt_dtype_name(t->dtype));
+                     "planning: tensor '%s' is stored as %s, but precision.mode f32 stores only f32; put a "
+                     "'cast' layer before it",
+                     t->name, clt_dtype_name(t->dtype));
     }
     return CLT_OK;
 }
@@ -61,14 +62,15 @@ static clt_status find_summed(precision *p)
     return CLT_OK;
 }
 
-/* True for a node that gives a sum f32. */
+/* True for a node whose output is f32 because a sum reads it. */
 static bool gives_wide(const precision *p, const clt_node *node)
 {
     return p->summed && (node->op->flags & CLT_OP_RETYPES) && p->summed[node->out[0]];
 }
 
-/* A weight gets a low-precision copy if only products read it, or lies in the type in which it is kept. A
- * table from which an embedding gives f32 needs no copy, but the embedding reads one that a product has. */
+/* A weight that only products read gets a low-precision copy, or keeps its type if it is frozen and kept in
+ * 16 bits. An embedding whose output is f32 does not cause a copy of its table, but reads one that a product
+ * needs. */
 static clt_status narrow_weights(const precision *p)
 {
     enum { NARROW = 1, WIDE = 2 };
@@ -83,7 +85,7 @@ static clt_status narrow_weights(const precision *p)
         if (readers[i] == NARROW) {
             const clt_param *param = &p->graph->params[i];
             bool kept = param->frozen && param->kept != CLT_F32;
-            if (kept || p->storage != CLT_F32) /* the checker's cases of f32 runs have types of their own */
+            if (kept || p->storage != CLT_F32) /* the checker's f32 cases set types themselves */
                 clt_graph_tensor(p->graph, param->tensor)->dtype = kept ? param->kept : p->storage;
         }
     return CLT_OK;

@@ -23,7 +23,7 @@ static int64_t positions_of(const clt_plan *plan, const clt_node *node)
     return clt_shape_elements(&clt_graph_tensor(plan->graph, node->in[0])->shape);
 }
 
-/* True if something else also makes part of a table's gradient: the table is then summed as well. */
+/* True if other work also computes part of a table's gradient: the table is then summed as well. */
 static bool has_dense_part(const clt_plan *plan, int32_t param)
 {
     bool any = plan->options.accumulation > 1;
@@ -72,7 +72,7 @@ static void set_accumulate(clt_plan *plan, int32_t param)
         for (int i = 0; work->kind == CLT_WORK_BACKWARD && i < work->node->n_param; i++) {
             if (work->node->param[i] != param || work->dparam[i] < 0)
                 continue;
-            /* rows of earlier micro-batches are in it, on this rank or another one */
+            /* the gradient has rows of earlier micro-batches, of this rank or another one */
             work->dparam_accumulate[i] = written || (work->rows && plan->options.accumulation > 1);
             written = true;
         }

@@ -29,7 +29,7 @@ typedef struct shared_space {
         int32_t tensor;
     } * at;
     size_t n, capacity;
-    size_t work, next; /* the work that is emitted, and where to search on for the tensors it was given */
+    size_t work, next; /* work being emitted; where to search for its next tensor */
     bool again;        /* the second version is being emitted */
 } shared_space;
 
@@ -308,8 +308,8 @@ static clt_status select_rows(clt_plan *plan, ocl_emitter *emitter)
     return CLT_OK;
 }
 
-/* For a rank that may have one micro-batch fewer than others: its part of the exchanges of their first
- * one. */
+/* For a rank that may have one micro-batch fewer than others: its part of the exchanges of the others' first
+ * micro-batch. */
 static clt_status select_absent(clt_plan *plan, ocl_emitter *emitter)
 {
     const clt_plan_options *options = &plan->options;

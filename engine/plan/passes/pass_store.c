@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 5, store: gives parameters their places in the store. Values, gradients and optimizer state have one
- * order, in which gradients become ready, so that a bucket or a shard is a range. Each parameter starts at a
- * whole chunk, and a slab never passes the device's largest buffer. */
+ * Pass 5, store: gives parameters their places in the store. Values, gradients and optimizer state have the
+ * same order, in which gradients become ready, so that a bucket or a shard is a range. Each parameter starts
+ * at a whole chunk, and a slab never passes the device's largest buffer. */
 #include <stdlib.h>
 
 #include "comm/comm.h"
 #include "engine/plan/plan_internal.h"
 
-/* ready: for each parameter, the number of works up to the last one that adds to its gradient, rows apart. A
- * gradient of rows alone is not summed and comes last; with accumulation the rows of earlier micro-batches
- * are summed, and it comes first. */
+/* ready: for each parameter, the number of works up to the last one that adds to its gradient, not counting
+ * rows. A gradient that consists of rows alone is not summed and comes last. With accumulation the rows of
+ * earlier micro-batches are summed, so it comes first. */
 static void find_ready(const clt_plan *plan, size_t *ready)
 {
     for (size_t p = 0; p < plan->graph->n_params; p++)
@@ -132,12 +132,15 @@ static clt_status place_base(const clt_plan *plan, clt_store_layout *layout)
             continue;
         if (size > limit)
             CLT_FAIL(CLT_EDEVMEM,
-                     "planning: parameter '%s' needs %llu bytes in one buffer; device '%s' allows %llu",
+                     "planning: parameter '%s' needs %llu bytes in one buffer; device '%s' allows %llu; use "
+                     "a smaller layer or another device",
                      slot->name, (unsigned long long)(size * 2), plan->device.name,
                      (unsigned long long)plan->device.max_alloc_bytes);
         slab += layout->base_elements[slab] + size > limit;
         if (slab == CLT_MAX_STORE_SLABS)
-            CLT_FAIL(CLT_EDEVMEM, "planning: the parameters need more than %d buffers on device '%s'",
+            CLT_FAIL(CLT_EDEVMEM,
+                     "planning: the parameters need more than %d buffers on device '%s'; use a smaller model "
+                     "or another device",
                      CLT_MAX_STORE_SLABS, plan->device.name);
         slot->slab = slab;
         slot->offset = layout->base_elements[slab];
@@ -163,12 +166,15 @@ static clt_status place_slots(const clt_plan *plan, clt_store_layout *layout)
             continue;
         if (size > limit)
             CLT_FAIL(CLT_EDEVMEM,
-                     "planning: parameter '%s' needs %llu bytes in one buffer; device '%s' allows %llu",
+                     "planning: parameter '%s' needs %llu bytes in one buffer; device '%s' allows %llu; use "
+                     "a smaller layer or another device",
                      slot->name, (unsigned long long)(size * 4), plan->device.name,
                      (unsigned long long)plan->device.max_alloc_bytes);
         if (layout->slab_elements[slab] + size > limit) {
             if (layout->n_slabs == CLT_MAX_STORE_SLABS)
-                CLT_FAIL(CLT_EDEVMEM, "planning: the parameters need more than %d buffers on device '%s'",
+                CLT_FAIL(CLT_EDEVMEM,
+                         "planning: the parameters need more than %d buffers on device '%s'; use a smaller "
+                         "model or another device",
                          CLT_MAX_STORE_SLABS, plan->device.name);
             slab = layout->n_slabs++;
         }
@@ -247,7 +253,7 @@ static clt_status take_optimizer(const clt_plan *plan, clt_store_layout *layout)
     const clt_update_spec *update = &plan->options.update;
     const clt_optimizer *optimizer = update->optimizer;
     CLT_FREED bool *matrix = NULL;
-    if (!optimizer) /* an evaluation by itself, which has none */
+    if (!optimizer) /* a separate evaluation has no optimizer */
         return CLT_OK;
     layout->opt_states = optimizer->states(update->value);
     layout->norms = optimizer->norms != NULL;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 11, sync: with several ranks, what is summed over them in a step, and when. The loss records come
- * first, then indices of embeddings, the buffers that are averaged, the gradients bucket by bucket, and rows
- * of embeddings. A host command posts each sum as soon as the backward pass no longer uses the tensor, which
- * follows from the reads and writes that its commands declare. Another one, in the phase SYNC, lets the
- * device wait for the result. What the update does with each bucket by itself comes after that wait. */
+ * Pass 11, sync: with several ranks, decides what is summed over them in a step, and when. The loss records
+ * come first, then indices of embeddings, the buffers that are averaged, the gradients bucket by bucket, and
+ * rows of embeddings. A host command posts each sum as soon as the backward pass no longer uses the tensor,
+ * which follows from the reads and writes that its commands declare. Another one, in the phase SYNC, lets
+ * the device wait for the result. Commands of the update that work on a single bucket come after that
+ * wait. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -292,7 +293,7 @@ static clt_status emit_joined(clt_plan *plan, ocl_emitter *e, const clt_sum *sum
                                           : CLT_OK;
 }
 
-/* A sum that is ready before its predecessor is posted after it all the same, because all ranks sum in one
+/* A sum that is ready before its predecessor is still posted after it, because all ranks sum in one
  * order. */
 static clt_status emit_posts(clt_plan *plan, ocl_emitter *e, const last_uses *last, insertion *in)
 {

@@ -2,8 +2,8 @@
  *
  * train.recompute = block: a segment's forward results are kept only if other segments read them. Right
  * before the segment's backward work its forward work is repeated, as far as the backward work needs the
- * results. The last segment is kept as a whole, because its backward work follows at once. Knows work and
- * which tensors it uses. */
+ * results. The last segment is kept as a whole, because its backward work follows immediately. Knows work
+ * and which tensors it uses. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -335,10 +335,10 @@ static void find_verdict(clt_run_record *r, clt_str *cause)
     } else {
         r->verdict = CLT_RUN_ABANDONED;
         clt_str_append(cause,
-                       clt_is_remote(r->folder) ? "the bucket does not tell whether it still runs"
+                       clt_is_remote(r->folder) ? "the bucket does not show whether it still runs"
                        : r->event_count > 0
                            ? "its process ended without a message: it was killed, or the machine failed"
-                           : "the run folder does not tell how it ended");
+                           : "the run folder does not show how it ended");
     }
 }
 

@@ -209,7 +209,7 @@ void clt_board_start(clt_board *b, int64_t step)
         return;
     b->started = true;
     if (clt_tfevents_create(b->folder, &b->file) != CLT_OK) {
-        (void)snprintf(b->trouble, sizeof b->trouble, "the run goes on without TensorBoard events: %s",
+        (void)snprintf(b->trouble, sizeof b->trouble, "training continues without TensorBoard events: %s",
                        clt_error_text());
         return;
     }

@@ -285,7 +285,7 @@ static clt_status append_line(clt_rundir *dir, clt_str *line, bool later, troubl
     if (status != CLT_ESTORAGE || dir->waiting.length > MAX_WAITING)
         return status;
     if (dir->untold && !clt_log_is_deaf()) { /* a warning that is itself being logged may be what failed */
-        snprintf(t->text, sizeof t->text, "the run goes on and its metrics wait in memory: %s",
+        snprintf(t->text, sizeof t->text, "training continues and its metrics wait in memory: %s",
                  clt_error_text());
         dir->untold = false;
     }

@@ -157,7 +157,7 @@ void clt_tfevents_flush(clt_tfevents *f)
         f->waiting.length = 0;
         return;
     }
-    note_trouble(f, "the run goes on and its TensorBoard events wait in memory");
+    note_trouble(f, "training continues and its TensorBoard events wait in memory");
     if (regular && ftruncate(f->fd, before.st_size) != 0 && !f->told)
         (void)snprintf(f->trouble, sizeof f->trouble, "'%s' may hold half a record: %s", f->path,
                        strerror(errno));

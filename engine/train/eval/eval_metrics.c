@@ -89,7 +89,7 @@ bool clt_class_view_of(const clt_config *config, const clt_graph *graph, clt_cla
     if (field < 0)
         return false;
     if (clt_annotated_spans(config)) {
-        *why = "it predicts places in texts, and no classes";
+        *why = "it predicts places in texts, not classes";
         return false;
     }
     v->logits = loss->in[0];

@@ -39,8 +39,8 @@ typedef struct clt_generate_options {
     const char *chat_template;
     int max_new;         /* tokens */
     int samples;         /* texts that continue the prompt, from sampling.sample on; 0: one */
-    bool ignore_end;     /* go on after the end-of-text token instead of stopping there */
-    bool special_tokens; /* names of special tokens in the prompt become these tokens */
+    bool ignore_end;     /* continue after the end-of-text token instead of stopping there */
+    bool special_tokens; /* names of special tokens in the prompt are encoded as these tokens */
     clt_sampling sampling;
     const char *device_spec;
     uint32_t caps_mask;
@@ -58,9 +58,9 @@ typedef struct clt_generate_options {
 
 /* Continues the prompt with the model of a checkpoint or of a folder of transformers. Config and tokenizer
  * come from there (saved_run.h, start.h); the training data is not needed. When the context is full, its
- * newer half is fed into the model again and generation goes on. *result: of the last text.
- * CLT_ECHECKPOINT; CLT_EDATA (tokenizer); CLT_EUNSUPPORTED if the run
- * trained no language model: the message says what to use instead. */
+ * newer half is fed into the model again and generation continues. *result: of the last text.
+ * CLT_ECHECKPOINT; CLT_EDATA (tokenizer); CLT_EUNSUPPORTED if the run trained no language model: the message
+ * says what to use instead. */
 clt_status clt_generate(const clt_generate_options *options, clt_generate_result *result);
 
 /* A decoder generates any number of texts with one model, whose parameters may be changed between texts. It
@@ -81,9 +81,9 @@ struct clt_run *clt_decoder_run(clt_decoder *decoder); /* the run whose store ho
 clt_status clt_decoder_generate(clt_decoder *decoder, const clt_generate_options *options,
                                 clt_generate_result *result);
 
-/* Continues `prompt` `samples` times by n bytes, one text after the other in `out`, with a window model, which predicts the next byte from the last data.window
- * bytes. options->saved: holds the parameters; options->source: shapes of the run's data. CLT_ECONFIG if the
- * model is not a window model over bytes. */
+/* Continues `prompt` `samples` times by n bytes, one text after the other in `out`, with a window model,
+ * which predicts the next byte from the last data.window bytes. options->saved: holds the parameters;
+ * options->source: shapes of the run's data. CLT_ECONFIG if the model is not a window model over bytes. */
 clt_status clt_sample_window(const clt_run_options *options, const char *prompt, int samples, int n,
                              const clt_sampling *sampling, clt_str *out);
 

@@ -111,7 +111,7 @@ static void add_kept(table *t, const clt_weights_taken *w)
     if (w->kept > 0)
         add(t, "new parameters", "%s%s: not from --init's file, as --init-skip says", w->kept_names, more);
     if (w->adapters > 0)
-        add(t, "adapters", "%d new tensor%s; every B is zero, so the model starts as the one without them",
+        add(t, "adapters", "%d new tensor%s; every B is zero, so the model starts as if it had no adapters",
             w->adapters, CLT_PLURAL(w->adapters));
 }
 

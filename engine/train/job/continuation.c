@@ -78,7 +78,7 @@ static clt_status check_length(const comparison *c, const char *was)
         CLT_FAIL(CLT_ECONFIG,
                  "resuming from '%s': the run is %" PRId64 " step%s long and cannot become shorter (%" PRId64
                  "). If it was made longer after this config was written: give train.steps=%" PRId64
-                 ", or go on with 'cltrain train --resume RUN' alone, which takes the run's own "
+                 ", or resume with 'cltrain train --resume RUN' alone, which takes the run's own "
                  "config. To end it early give --max-steps N\n%s",
                  c->saved->path, out->steps_before, CLT_PLURAL(out->steps_before), out->steps_now,
                  out->steps_before, diff.text);
@@ -356,7 +356,7 @@ bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_
     else if (line == 4)
         snprintf(text, size,
                  "the training data is not what it was when step %" PRId64
-                 " was saved: the files have other content, so the run goes on, but with other results",
+                 " was saved: the files have other content, so training continues, but with other results",
                  step);
     else if (line == 5)
         snprintf(text, size,
@@ -366,12 +366,13 @@ bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_
     else if (line == 6 && !micro)
         snprintf(text, size,
                  "batch_norm takes its statistics over %" PRId64 " samples, before over %" PRId64
-                 " (parallel.sync_batch_norm, number of ranks): the run goes on, but with other results",
+                 " (parallel.sync_batch_norm, number of ranks): training continues, but with other results",
                  c->norm_now, c->norm_before);
     else if (line == 6)
         snprintf(text, size,
                  "a step takes %" PRId64 " sample%s as before, now in micro-batches of %" PRId64
-                 ", before of %" PRId64 ", over which batch_norm takes its statistics: the run goes on, but "
+                 ", before of %" PRId64
+                 ", over which batch_norm takes its statistics: training continues, but "
                  "with other results",
                  job->global_batch, CLT_PLURAL(job->global_batch), job->micro_batch, c->micro_before);
     return line < lines;

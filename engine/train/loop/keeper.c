@@ -80,7 +80,7 @@ static clt_status digest(clt_keeper *k, const clt_save_result *r)
                                k->failures, CLT_PLURAL(k->failures));
     }
     snprintf(text, sizeof text,
-             "the checkpoint of step %lld could not be written (%d in a row), the run goes on: %s",
+             "the checkpoint of step %lld could not be written (%d in a row), training continues: %s",
              (long long)r->step, k->failures, r->error.text);
     k->warn(k->context, text);
     return CLT_OK;

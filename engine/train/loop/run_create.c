@@ -65,9 +65,9 @@ void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t tota
     clt_progress(&run->options->observer, what, done, total);
 }
 
-/* Chooses the algorithm of the all-reduce (its "way"). On one host, memory that the ranks share is fastest.
+/* Chooses the algorithm of the all-reduce. On one host, memory that the ranks share is fastest.
  * Otherwise all algorithms are measured with the bytes of a bucket, at most 4 MiB. */
-static clt_status choose_way(clt_run *run)
+static clt_status choose_algorithm(clt_run *run)
 {
     static const comm_type types[] = {
         [CLT_GRADIENTS_F32] = COMM_F32, [CLT_GRADIENTS_BF16] = COMM_BF16, [CLT_GRADIENTS_F16] = COMM_F16};
@@ -229,7 +229,7 @@ static clt_status decide(clt_run *run, clt_job_kind kind)
 {
     const clt_run_options *o = run->options;
     CLT_TRY(clt_preflight_config(run));
-    CLT_TRY(choose_way(run));
+    CLT_TRY(choose_algorithm(run));
     clt_run_progress(run, "opening the data", 0, 0);
     if (kind == CLT_JOB_TRAIN)
         CLT_TRY(clt_resumed_open(o, &run->from));

@@ -214,7 +214,7 @@ static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_erro
                    : clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
                               "preparing '%s': another rank's device refused it and there is no alternative",
                               refusal->label);
-    CLT_WARN("device %s '%s': this run goes on without %s, which '%s' needed%s%.1200s", desc->spec,
+    CLT_WARN("device %s '%s': this run continues without %s, which '%s' needed%s%.1200s", desc->spec,
              desc->name, what, refusal->label, cause->status != CLT_OK ? ": " : " on another rank",
              cause->status != CLT_OK ? cause->text : "");
     clt_run_drop_objects(run);
@@ -275,7 +275,7 @@ static clt_status take_less(clt_run *run, clt_status status, bool *again)
                  "data.micro_batch auto: another rank's device has no memory for the smallest micro-batch");
     if (run->ranks.rank == 0)
         CLT_WARN("data.micro_batch auto: a device refused the memory for micro-batches of %lld; this run "
-                 "goes on with %lld",
+                 "continues with %lld",
                  (long long)was, (long long)next);
     clt_run_drop_objects(run);
     CLT_TRY(clt_run_set_micro_batch(run, next));

@@ -297,7 +297,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
             CLT_TRY(clt_keeper_poll(&l->keeper, CLT_SAVER_MEET));
         }
         if (d.words) {
-            l->worded_step = done;
+            l->words_shared_step = done;
             CLT_TRY(clt_share_notice(l));
         }
         if (done == l->last_step)
@@ -433,7 +433,7 @@ static clt_status finish(clt_loop *l, bool stopped)
     clt_tell_profile(l);
     CLT_TRY(clt_tell_advice(l));
     if (stopped && l->stop == CLT_STOP_BUDGET && !l->quiet)
-        clt_tell(l, CLT_REASON_BUDGET "; a larger one lets the run go on");
+        clt_tell(l, CLT_REASON_BUDGET "; a larger one lets the run continue");
     CLT_TRY(clt_tell_end(l, stopped));
     if (stopped)
         CLT_FAIL(CLT_EINTERRUPTED, "stopped after step %lld of %lld%s%s", (long long)l->result->steps,

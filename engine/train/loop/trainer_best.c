@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The best checkpoint so far (checkpoint.best) when a run goes on in a folder that does not hold it: it is
- * brought over from beside the checkpoint that the run goes on from, or stays in the bucket to which the run
- * uploads. If it is in neither, as when a machine went before it had uploaded it, the best one before it that
- * is in the bucket is the best one again. Without that, too, the search for the best one begins again,
- * because a run can only keep what it has. */
+ * The best checkpoint so far (checkpoint.best) when a run is resumed in a folder that does not hold it: it
+ * is copied from the folder beside the checkpoint that the run resumes from, or stays in the bucket to which
+ * the run uploads. If it is in neither place, as when a machine went before it had uploaded it, the best one
+ * before it that is in the bucket is the best one again. Without that, too, the search for the best one
+ * begins again, because a run can only keep what it has. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -53,8 +53,9 @@ static bool looks_for_best(const clt_run_options *o, const char *from, const clt
 
 static void warn_lost(const places *p, int64_t step, const char *why)
 {
-    CLT_WARN("the best checkpoint so far, of step %" PRId64 ", is not in %s%s%s: the search for the best one "
-             "begins again with the next evaluation, and what train.early_stop_evals counts goes on",
+    CLT_WARN("the best checkpoint so far, of step %" PRId64
+             ", is not in %s%s%s: the search for the best one begins again with the next evaluation, and the "
+             "count of train.early_stop_evals continues",
              step, p->folder, why[0] ? ", " : "", why);
 }
 
@@ -80,7 +81,7 @@ static clt_status fall_back(clt_loop *l, const places *p, const char *why, outco
     return CLT_OK;
 }
 
-/* Looks for the best checkpoint, and brings it over. */
+/* Looks for the best checkpoint, and copies it if needed. */
 static clt_status bring(clt_loop *l, outcome *out)
 {
     const int64_t step = l->keeper.state.best_step;

@@ -157,7 +157,7 @@ clt_status clt_meter_refuse(const clt_loop *l)
         CLT_FAIL(CLT_ECONFIG, "cost.budget is used up before the first step of this start");
     CLT_FAIL(CLT_ECONFIG,
              "cost.budget of %s is used up before the first step of this start: the run has cost %s; the "
-             "same command with a larger one lets it go on",
+             "same command with a larger one lets it continue",
              clt_money_text(l->meter.budget, cost.terms.currency, money[0]),
              clt_money_text(cost.sums.total, cost.terms.currency, money[1]));
 }

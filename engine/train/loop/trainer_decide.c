@@ -56,7 +56,7 @@ void clt_send_requests(clt_loop *l)
     clt_look_for_notices(l); /* so that a notice's words are sent together with its request */
     words[SAY_SAVE] = time_to_save(l);
     words[SAY_THROUGH] = clt_keeper_waits(&l->keeper);
-    words[SAY_WORDS] = l->untold.kind != CLT_NOTICE_NONE;
+    words[SAY_WORDS] = l->unshared_notice.kind != CLT_NOTICE_NONE;
     words[SAY_NEAR] = clt_meter_near(l);
     words[SAY_ENERGY] = (float)clt_gauges_energy(l);
     if (asked == CLT_STOP_FILE)
@@ -90,7 +90,7 @@ static clt_decision heard_in(clt_loop *l, int64_t step)
     bool all = (int)words[SAY_THROUGH] == l->run->ranks.ranks;
     return (clt_decision){.stop = l->stop != CLT_STOP_NONE,
                           .save = words[SAY_SAVE] > 0 && step >= l->saved_step,
-                          .words = words[SAY_WORDS] > 0 && step >= l->worded_step,
+                          .words = words[SAY_WORDS] > 0 && step >= l->words_shared_step,
                           .meet = all && step >= l->saved_step && step >= l->met_step};
 }
 

@@ -22,8 +22,8 @@ struct clt_exporter {
     bool ends;               /* the thread is to end */
     clt_step_metrics newest; /* of the newest finished step; its step is 0 before there is one */
     double figures[CLT_MONITOR_COUNT];
-    bool failed; /* a page could not be written; `reason` says why */
-    bool told;
+    bool failed;   /* a page could not be written; `reason` says why */
+    bool reported; /* a warning told the user of it */
     char reason[CLT_ERROR_TEXT_SIZE];
 };
 
@@ -187,13 +187,13 @@ void clt_exporter_tell(clt_loop *l, clt_exporter *e)
     if (!e)
         return;
     pthread_mutex_lock(&e->lock);
-    const bool news = e->failed && !e->told;
-    e->told = e->failed;
+    const bool news = e->failed && !e->reported;
+    e->reported = e->failed;
     pthread_mutex_unlock(&e->lock);
     if (!news || l->quiet) /* `reason` does not change once it is set */
         return;
     (void)snprintf(text, sizeof text,
-                   "the file for Prometheus could not be written, the run goes on and tries again: %s",
+                   "the file for Prometheus could not be written, training continues and tries again: %s",
                    e->reason);
     clt_tell_warning(l, text);
 }

@@ -19,8 +19,8 @@
 
 #define COUNT(fields) (sizeof(fields) / sizeof(fields)[0])
 #define LOG_FILE "hooks.log"
-#define LOOK_US 20000    /* between two looks at the hooks for which the end of the training waits */
-#define DEAF_SECONDS 5.0 /* after this time a killed hook that has not ended is abandoned */
+#define LOOK_US 20000       /* between two looks at the hooks for which the end of the training waits */
+#define ABANDON_SECONDS 5.0 /* after this time a killed hook that has not ended is abandoned */
 
 /* An environment that is being built; it owns its texts. */
 typedef struct variables {
@@ -193,7 +193,7 @@ static void attend(clt_loop *l, int kind)
     if (clt_child_is_over(h->child)) {
         clt_child_stop(CLT_TAKE(h->child), &end);
         tell_end(l, kind, &end, seconds);
-    } else if (h->killed && seconds > limit + DEAF_SECONDS) {
+    } else if (h->killed && seconds > limit + ABANDON_SECONDS) {
         clt_child_leave(CLT_TAKE(h->child));
         tell_end(l, kind, &end, seconds);
     } else if (!h->killed && seconds > limit) {
@@ -309,7 +309,7 @@ static clt_status open_hook(const clt_run_options *o, int kind, hook *h)
         return CLT_OK;
     if (o->config_is_saved && strcmp(clt_config_origin(c, keys[kind]), "override") != 0) {
         CLT_WARN("%s of the saved config is not run, since a run may come from somebody else: give it again "
-                 "with this command, or go on by 'cltrain train CONFIG --out RUN --resume auto'",
+                 "with this command, or resume with 'cltrain train CONFIG --out RUN --resume auto'",
                  keys[kind]);
         return CLT_OK;
     }

@@ -66,7 +66,7 @@ typedef struct clt_gauges {
     double energy;                   /* latest reading of this rank's device, in J since the start; 0: none */
     double energy_before;            /* of earlier sessions, in J */
     double heard_energy;             /* of this session, of all ranks */
-    bool told;                       /* the event "monitor" is written */
+    bool reported;                   /* the event "monitor" is written */
     int xid;                         /* the last one; 0: none */
     double xid_at;                   /* time when it was reported */
     char named[16];                  /* address that the environment gives the device; "": none */
@@ -86,8 +86,8 @@ typedef struct clt_loop {
     clt_hooks *hooks;            /* on the first rank of each host, else NULL */
     clt_uploader *uploader;      /* on rank 0 with checkpoint.upload, else NULL */
     bool noticed;                /* a notice that ends the run has been reported */
-    clt_notice untold;           /* on other ranks than 0: a notice whose words rank 0 has not heard */
-    int64_t worded_step;         /* steps done when ranks last told each other words of notices */
+    clt_notice unshared_notice;  /* on other ranks than 0: a notice whose words rank 0 has not heard */
+    int64_t words_shared_step;   /* steps done when ranks last told each other words of notices */
     bool save_asked;             /* a notice asks for a checkpoint, and none has begun since */
     struct clt_sampler *sampler; /* rank 0 if texts are sampled during training; else NULL */
     clt_run_result *result;

@@ -117,9 +117,9 @@ static void tell_source(clt_loop *l)
     clt_monitor_facts facts;
     clt_gauges *g = &l->gauges;
     char text[128];
-    if (g->told || !clt_monitor_facts_of(g->monitor, &facts))
+    if (g->reported || !clt_monitor_facts_of(g->monitor, &facts))
         return;
-    g->told = true;
+    g->reported = true;
     if (g->named[0] && !facts.source) {
         (void)snprintf(text, sizeof text,
                        DEVICE_VARIABLE " names %s, and no source of figures knows that device", g->named);

@@ -36,12 +36,12 @@ static void tell_notice(clt_loop *l, const clt_notice *notice)
     char text[400];
     snprintf(text, sizeof text, "notice of %s: %s; %s", notice->provider, notice->text,
              notice->kind == CLT_NOTICE_STOP ? "the run finishes its step, saves and ends"
-                                             : "the run saves and goes on");
+                                             : "the run saves and continues");
     clt_tell(l, text);
     note(l, notice->provider, notice->kind, notice->text);
     clt_hook_notice(l, notice->provider, notice);
-    if (l->run && l->run->ranks.rank != 0 && l->untold.kind != CLT_NOTICE_STOP)
-        l->untold = *notice;
+    if (l->run && l->run->ranks.rank != 0 && l->unshared_notice.kind != CLT_NOTICE_STOP)
+        l->unshared_notice = *notice;
 }
 
 clt_status clt_share_notice(clt_loop *l)
@@ -50,15 +50,15 @@ clt_status clt_share_notice(clt_loop *l)
     struct {
         clt_notice notice;
         char host[sizeof ranks->host];
-    } told = {.notice = l->untold};
-    int64_t first = l->untold.kind != CLT_NOTICE_NONE ? ranks->rank : ranks->ranks;
+    } told = {.notice = l->unshared_notice};
+    int64_t first = l->unshared_notice.kind != CLT_NOTICE_NONE ? ranks->rank : ranks->ranks;
     CLT_TRY(comm_all_reduce(l->options->comm, &first, 1, COMM_I64, COMM_MIN));
     if (first == ranks->ranks)
         return CLT_OK;
     snprintf(told.host, sizeof told.host, "%s", ranks->host);
     CLT_TRY(comm_broadcast(l->options->comm, &told, sizeof told, (int)first));
     if (ranks->rank == first)
-        l->untold.kind = CLT_NOTICE_NONE;
+        l->unshared_notice.kind = CLT_NOTICE_NONE;
     if (ranks->rank != 0)
         return CLT_OK;
     char text[sizeof told.host + sizeof told.notice.text + 8];

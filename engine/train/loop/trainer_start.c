@@ -53,10 +53,10 @@ const char *clt_complete(const clt_run_options *o, const clt_job *job, int64_t s
                    ? "the run is complete: there is no step left; a larger train.steps makes it longer"
                    : "the run is complete: there is no step left; a larger train.epochs makes it longer";
     if (step >= clt_steps_now(o, job))
-        return "the run is complete as far as --max-steps lets it go; a larger one, or none, lets it go on";
+        return "the run is complete up to --max-steps; a larger one, or none, lets it continue";
     if (clt_state_ends(o->config, state))
         return "the run is complete: it has ended early (train.early_stop_evals); a larger "
-               "train.early_stop_evals, or 0, lets it go on";
+               "train.early_stop_evals, or 0, lets it continue";
     return NULL;
 }
 

@@ -170,7 +170,7 @@ static void tell_missing(const clt_loop *l, const char *name, clt_status status)
     char text[CLT_ERROR_TEXT_SIZE + 64];
     if (status == CLT_OK)
         return;
-    snprintf(text, sizeof text, "%s could not be written, the run goes on: %s", name, clt_error_text());
+    snprintf(text, sizeof text, "%s could not be written, training continues: %s", name, clt_error_text());
     clt_error_clear();
     clt_tell_warning(l, text);
 }

@@ -23,7 +23,7 @@
 #include "engine/train/saved/upload_queue.h"
 
 #define FETCH_DEADLINE 86400.0 /* seconds that other ranks wait while rank 0 fetches a checkpoint */
-#define FIRST_PAUSE 1.0        /* seconds after a failed upload until it is tried again; they double */
+#define FIRST_PAUSE 1.0        /* seconds until failed uploads are retried; doubled each time */
 #define MOST_PAUSE 60.0
 #define TEXTS_SHARE 0.25   /* of the time that the end of the run waits, for the final texts alone */
 #define TEXTS_SECONDS 60.0 /* and the most of it */
@@ -52,11 +52,11 @@ struct clt_uploader {
     clt_retention retention;
     /* warnings that were given: older checkpoints stay there; a manifest stays while files are replaced; the
      * texts are not there */
-    bool stays, covers, lacks;
+    bool warned_stays, warned_covers, warned_lacks;
     clt_upload_queue queue;
     int64_t uploading;   /* the step whose files are read now; 0: none */
     double again, pause; /* when failed uploads are tried again; how long the next pause is */
-    bool ends, closes;   /* no more checkpoints will be asked for; the texts of the run are what they stay */
+    bool ends, closes;   /* no more checkpoints will be queued; the run's texts are final */
     bool settled, over;  /* no checkpoint is left to upload; the thread has ended */
     clt_error failure;   /* of the newest upload that has failed, while one that has failed still waits */
     arrival *arrived;
@@ -66,8 +66,8 @@ struct clt_uploader {
 
 /* --- the thread --- */
 
-/* Tells of the first failure of several in a row, by this thread's error. *told: whether the last one was a
- * failure. */
+/* Reports this thread's error, but only the first of several failures in a row. *told: the last attempt
+ * failed. */
 static void warn_once(clt_uploader *u, bool *told, clt_status status, const char *what)
 {
     CLT_LOCKED(&u->lock);
@@ -77,15 +77,16 @@ static void warn_once(clt_uploader *u, bool *told, clt_status status, const char
     clt_error_clear();
 }
 
-/* Deletes the manifest that a step has there before its files are replaced, if that is allowed. */
+/* Deletes the manifest of a step there before its files are replaced, if that is allowed, so that nobody
+ * takes a mixture of two uploads for a checkpoint. */
 static clt_status withdraw(clt_uploader *u, int64_t step)
 {
     bool refused;
     clt_status status = clt_remote_withdraw(u->remote, step, &refused);
     if (!refused)
         return status;
-    warn_once(u, &u->covers, status,
-              "the files of a checkpoint that is there already are replaced while it has its manifest");
+    warn_once(u, &u->warned_covers, status,
+              "the files of an uploaded checkpoint are replaced while its manifest is there");
     return CLT_OK;
 }
 
@@ -190,8 +191,8 @@ static void retain(clt_uploader *u)
     pthread_mutex_unlock(&u->lock);
     if (retention.keep == 0 || unsure)
         return;
-    warn_once(u, &u->stays, clt_remote_retain(u->remote, newest, &retention),
-              "checkpoint.upload_keep: older checkpoints stay there");
+    warn_once(u, &u->warned_stays, clt_remote_retain(u->remote, newest, &retention),
+              "checkpoint.upload_keep: older checkpoints stay in the bucket");
 }
 
 static void send_texts(clt_uploader *u)
@@ -199,7 +200,7 @@ static void send_texts(clt_uploader *u)
     clt_status status = check_mine(u);
     if (status == CLT_OK)
         status = clt_remote_put_texts(u->remote, u->folder, &u->claimed);
-    warn_once(u, &u->lacks, status,
+    warn_once(u, &u->warned_lacks, status,
               "metrics.jsonl, log.txt and config.resolved.json could not all be uploaded; they are uploaded "
               "again with the next checkpoint and at the end of the run");
 }
@@ -301,14 +302,13 @@ static clt_status check_address(const clt_uploader *u, bool continues, const cha
     CLT_TRY(clt_remote_run_mark(u->remote, &there));
     if (!continues && (u->remote->count > 0 || there))
         CLT_FAIL(CLT_ECONFIG,
-                 "%s holds %s of a run already: --resume auto goes on with it, or choose another prefix",
-                 address, u->remote->count > 0 ? "checkpoints" : "metrics");
+                 "%s holds %s of a run already: --resume auto resumes it, or choose another prefix", address,
+                 u->remote->count > 0 ? "checkpoints" : "metrics");
     if (continues && here && there && here != there && clt_checkpoint_exists(u->folder))
-        CLT_FAIL(
-            CLT_ECONFIG,
-            "%s holds another run than '%s', whose files would replace it: choose another prefix, or, to "
-            "go on with the run that is there, another --out",
-            address, u->folder);
+        CLT_FAIL(CLT_ECONFIG,
+                 "%s holds another run than '%s', whose files would replace it: choose another prefix, or, "
+                 "to resume the run that is there, another --out",
+                 address, u->folder);
     return CLT_OK;
 }
 
@@ -347,7 +347,7 @@ clt_status clt_uploader_open(clt_loop *l)
         return CLT_OK;
     if (o->comm) { /* the run's own deadline begins with clt_run_create */
         comm_set_deadline(o->comm, FETCH_DEADLINE);
-        comm_set_phase(o->comm, "fetching the checkpoint to go on with");
+        comm_set_phase(o->comm, "fetching the checkpoint to resume from");
     }
     if (clt_first_rank(o))
         CLT_TRY(open_first(l, &l->uploader));
@@ -372,8 +372,8 @@ clt_status clt_upload_best_before(const clt_loop *l, int64_t step, clt_best_eval
                        : CLT_OK;
 }
 
-/* What the run that goes on has to say about the checkpoints there: which ones stay, and which ones of these
- * are here alone, since an earlier process did not come to upload them. */
+/* Tells the uploader of a resumed run which checkpoints stay there. Queues the ones of them that are only
+ * local, because an earlier process ended before it uploaded them. */
 static clt_status begin_retention(clt_loop *l, clt_uploader *u)
 {
     const clt_config *c = l->options->config;

@@ -33,7 +33,7 @@ static void tell(const ocl_unsupported *unsupported, const ocl_device_desc *desc
 {
     CLT_SCOPED(clt_str) what = {0};
     print(unsupported, caps, &what);
-    CLT_WARN("device %s '%s': this run goes on without %s, which the driver refused %s", desc->spec,
+    CLT_WARN("device %s '%s': this run continues without %s, which the driver refused %s", desc->spec,
              desc->name, what.text ? what.text : "?",
              kept ? "in the run of the checkpoint: so both compute the same"
                   : "in an earlier run; 'cltrain devices --again' forgets that");

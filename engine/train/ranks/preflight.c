@@ -158,9 +158,10 @@ static clt_status same_program(const clt_told_preflight *first, const clt_told_p
 static clt_status same_data(const clt_told_preflight *first, const clt_told_preflight *t, int rank)
 {
     if (t->samples != first->samples)
-        CLT_FAIL(CLT_ERANKS,
-                 "rank %d on %s reads other data than rank 0 on %s: %lld training samples, and %lld there",
-                 rank, t->host, first->host, (long long)t->samples, (long long)first->samples);
+        CLT_FAIL(
+            CLT_ERANKS,
+            "rank %d on %s reads other data than rank 0 on %s: %lld training samples, and rank 0 has %lld",
+            rank, t->host, first->host, (long long)t->samples, (long long)first->samples);
     bool train = strcmp(t->data, first->data) != 0;
     if (train || strcmp(t->eval_data, first->eval_data) != 0)
         CLT_FAIL(CLT_ERANKS,

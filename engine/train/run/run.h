@@ -146,7 +146,7 @@ clt_status clt_weights_check(const clt_graph *graph, const struct clt_safetensor
 /* Whether the parameter keeps its initial values when this file is loaded: `skip` names it, or it belongs to
  * an adapter and the file holds no adapter. Without `skip` (NULL) every parameter must be in the file. */
 #define CLT_ADAPTER_MARK ".lora_" /* in the names of adapters' tensors only */
-bool clt_weights_leaves(const struct clt_safetensors *file, const char *skip, const clt_param *param);
+bool clt_weights_keep_initial(const struct clt_safetensors *file, const char *skip, const clt_param *param);
 /* resume.c. resumed_open: finds, opens and verifies the checkpoint that options->resume names. Collective:
  * rank 0 chooses it, and all ranks read it at the same time. resumed_close: it need not have been opened. */
 clt_status clt_resumed_open(const clt_run_options *options, clt_resumed *out);

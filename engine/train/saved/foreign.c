@@ -251,7 +251,7 @@ static bool holds_adapter(const clt_safetensors *file)
     return false;
 }
 
-bool clt_weights_leaves(const clt_safetensors *file, const char *skip, const clt_param *param)
+bool clt_weights_keep_initial(const clt_safetensors *file, const char *skip, const clt_param *param)
 {
     return skips_param(skip, param) || (skip && param->adapter && !holds_adapter(file));
 }
@@ -338,7 +338,8 @@ static bool has_all(const clt_graph *graph, const clt_safetensors *file, const c
 {
     for (size_t i = 0; i < graph->n_params; i++) {
         const clt_param *param = &graph->params[i];
-        if (!clt_weights_leaves(file, skip, param) && !find_after(graph, file, prefix, param->file_name))
+        if (!clt_weights_keep_initial(file, skip, param) &&
+            !find_after(graph, file, prefix, param->file_name))
             return false;
     }
     return true;
@@ -365,7 +366,7 @@ clt_status clt_weights_take_off_prefix(const clt_graph *graph, clt_safetensors *
     const char *first = NULL;
     taken->prefix[0] = '\0';
     for (size_t i = 0; i < graph->n_params && !first; i++)
-        if (!clt_weights_leaves(file, skip, &graph->params[i]))
+        if (!clt_weights_keep_initial(file, skip, &graph->params[i]))
             first = graph->params[i].file_name;
     if (!first || has_all(graph, file, skip, ""))
         return CLT_OK;
@@ -377,7 +378,7 @@ clt_status clt_weights_take_off_prefix(const clt_graph *graph, clt_safetensors *
         snprintf(prefix, sizeof prefix, "%.*s", (int)length, name);
         if (!is_known_prefix(prefix) || !shorten_until_found(graph, file, skip, prefix))
             continue;
-        CLT_TRY(clt_safetensors_take_off(file, prefix));
+        CLT_TRY(clt_safetensors_strip_prefix(file, prefix));
         snprintf(taken->prefix, sizeof taken->prefix, "%s", prefix);
         CLT_INFO("the names of the tensors lose the prefix '%s' of the program that saved them", prefix);
         return CLT_OK;
@@ -442,7 +443,7 @@ clt_status clt_weights_check(const clt_graph *graph, const clt_safetensors *file
     for (size_t i = 0; i < graph->n_params; i++)
         if (skips_param(skip, &graph->params[i]))
             note_kept(&graph->params[i], taken);
-        else if (clt_weights_leaves(file, skip, &graph->params[i]))
+        else if (clt_weights_keep_initial(file, skip, &graph->params[i]))
             taken->adapters++;
         else
             compare(&list, &graph->params[i], taken);

@@ -66,7 +66,7 @@ static clt_status parse(const char *path, const char *text, size_t length, const
     if (!text || length == 0)
         return CLT_OK;
     return clt_fail_prefix(clt_data_facts_parse(text, length, from ? from : CLT_DATA_FACTS_FILE, facts),
-                           "reading what '%s' knows of its table", path);
+                           "reading what '%s' stores about its table", path);
 }
 
 clt_status clt_known_beside(const char *path, clt_data_facts *facts)
@@ -107,7 +107,7 @@ clt_status clt_known_job(const clt_run_options *o, const clt_resumed *from, clt_
                          .micro_batch = from->micro_batch,
                          .global_batch = from->global_batch};
     if (resumes)
-        CLT_TRY(clt_data_paths_need(o->config, false, "going on with", from->name, NULL));
+        CLT_TRY(clt_data_paths_need(o->config, false, "resuming", from->name, NULL));
     CLT_TRY(known_table(o, from, &known));
     data.known = known.table ? &known : NULL;
     data.begins = known.table && !resumes;

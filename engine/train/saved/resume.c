@@ -117,9 +117,10 @@ static bool same_storage(const clt_job *job, const clt_checkpoint *saved, bool t
     const char *then = value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : now;
     bool same = strcmp(now, then) == 0;
     if (!same && tells)
-        CLT_WARN("resuming from '%s': it was trained with %s storage, and precision.mode auto takes %s on "
-                 "device '%s'; the run goes on from the same parameters, but with other results than there",
-                 saved->path, then, now, job->desc.name);
+        CLT_WARN(
+            "resuming from '%s': it was trained with %s storage, and precision.mode auto takes %s on device "
+            "'%s'; training continues from the same parameters, but with other results than before",
+            saved->path, then, now, job->desc.name);
     return same;
 }
 
@@ -180,7 +181,7 @@ static void restore_init(clt_run *run, const clt_checkpoint *saved)
     run->taken.hash = strtoull(clt_json_string(hash), NULL, 16);
 }
 
-#define BEGINS_AGAIN "the best evaluation so far and what train.early_stop_evals counts begin again"
+#define BEGINS_AGAIN "the best evaluation so far and the count of train.early_stop_evals begin again"
 
 /* Restores the best evaluation so far and the count of evaluations without improvement. Both begin again if
  * the config now names another figure, or evaluations measure something else (`other`); `tells`: warns of

@@ -132,7 +132,7 @@ static clt_status load_all(clt_run *run, const clt_safetensors *file, const clt_
     for (size_t i = 0; i < graph->n_params; i++) {
         const clt_param *param = &graph->params[i];
         clt_run_progress(run, "loading the parameters", (int64_t)i, (int64_t)graph->n_params);
-        if (clt_weights_leaves(file, skip, param))
+        if (clt_weights_keep_initial(file, skip, param))
             continue;
         bool found = saved && clt_checkpoint_values(saved, param->file_name, CLT_VALUES_AVERAGED, &values);
         const clt_named_tensor *tensor = found ? &values : clt_run_find_tensor(graph, file, param);

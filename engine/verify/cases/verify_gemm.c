@@ -21,8 +21,8 @@ static int64_t or_one(int64_t value)
     return value ? value : 1;
 }
 
-/* Sizes of the image and of the result; *pixels and *places: their numbers of places, *taps: of the
- * kernel. */
+/* Sizes of the image and of the result. `*pixels`: places of all images; `*places`: places of all results;
+ * `*taps`: places of the window. */
 static ocl_windows windows_of(const clt_gemm_windows *c, int64_t *pixels, int64_t *places, int64_t *taps)
 {
     ocl_windows w = {
@@ -89,7 +89,7 @@ static void pad(const clt_gemm_case *c, const clt_verify_stream *s, ocl_gemm *g)
     g->c.offset = (1 + clt_verify_word(s, 8) % 70) * clt_dtype_bytes(g->type_c);
 }
 
-/* The same by multiples of 16 bytes. */
+/* The same as pad, but by multiples of 16 bytes. */
 static void pad_aligned(const clt_gemm_case *c, const clt_verify_stream *s, ocl_gemm *g)
 {
     bool of_a = c->windows.operand == OCL_WINDOWS_A, of_b = c->windows.operand == OCL_WINDOWS_B;
@@ -143,7 +143,8 @@ static ocl_tensor_ref extra(const clt_gemm_case *c, int32_t tensor, uint64_t byt
     return (ocl_tensor_ref){tensor, c->form == FORM_ALIGNED ? bytes / 4 * 16 : bytes};
 }
 
-static ocl_moments wanted_moments; /* only marks the request: the bench has its own, also for line sums */
+/* only marks the request: results go to members of the bench, as line sums do */
+static ocl_moments wanted_moments;
 static ocl_line_sums wanted_line_sums[] = {{.accumulate = false}, {.accumulate = true}};
 
 static void add_epilogue(const clt_gemm_case *c, ocl_gemm *g)
@@ -223,8 +224,8 @@ CLT_SCOPED_VALUE(clt_gemm_run, close_run)
 
 /* --- judging --- */
 
-/* Relative error of a sum of k equal products in one chain (kernel_shared.clh): CLBlast adds so, and matrix
- * units where they are emulated. */
+/* Relative error of a sum of k equal products in one chain (kernel_shared.clh): CLBlast adds in this way,
+ * and so do emulated matrix units. */
 static double rounded_in_a_chain(const clt_gemm_run *r)
 {
     return r->problem->equal && !(ocl_gemm_promises(r->backend) & OCL_GEMM_CHAINS)
@@ -242,7 +243,7 @@ static double rounded_on_the_way(const ocl_gemm *g)
     return operands + stored;
 }
 
-/* Where element i of C's batch items, rows and columns lies in its buffer. */
+/* The position in C's buffer of element i, counted over C's batch items, rows and columns. */
 static size_t place_in_c(const void *context, size_t i)
 {
     const clt_gemm_run *r = context;
@@ -251,7 +252,7 @@ static size_t place_in_c(const void *context, size_t i)
     return (size_t)(line / g->m * g->stride_c + line % g->m * g->ldc + (int64_t)i % g->n);
 }
 
-/* values: n results, n expected values, n bounds, to which the error of a chain is added. */
+/* values: n results, then n expected values, then n bounds, to which this adds the error of a chain. */
 static void compare(clt_gemm_run *r, int operand, const char *what, double *values, size_t n)
 {
     clt_verify_rule exact = {.exact = true};

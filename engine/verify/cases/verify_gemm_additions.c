@@ -11,15 +11,15 @@
 
 /* --- moments --- */
 
-#define MOST_BLOCK_ROWS 128.0 /* most rows whose distances from one of them a kernel sums */
+#define MOST_BLOCK_ROWS 128.0 /* a kernel sums the distances of at most this many rows from one of them */
 
 /* For column j of C, of item z: the moments that follow from the stored values c, and bounds for their
- * errors. Means of blocks are rounded, by `unit`. What this adds to the sum of squared distances from the
- * total mean is at most (Cauchy-Schwarz) 2 * unit * sqrt(rows * squares). Sums of a block are over distances
+ * errors. Means of blocks are rounded, by `unit`. That adds at most 2 * unit * sqrt(rows * squares)
+ * (Cauchy-Schwarz) to the sum of squared distances from the total mean. Sums of a block are over distances
  * from one of its rows, which may be the row farthest from the mean. Each addition rounds the sum so far,
  * which is half the sum on average; if many values are equal (ReLU's zeros, 16 bits), these errors have one
  * sign. They count once in the sum of squares and twice in the square of the sum. The distance between two
- * rows is at most twice the largest distance from the mean. Errors must not depend otherwise on how far the
+ * rows is at most twice the largest distance from the mean. Otherwise errors must not depend on how far the
  * values are from 0. */
 static void expect_moments(const ocl_gemm *g, const double *c, int64_t z, int64_t j, double *mean,
                            double *square, double *bound_mean, double *bound_square)
@@ -77,8 +77,8 @@ static clt_status judge_moments(clt_gemm_run *r, const double *c)
 
 /* --- line sums --- */
 
-/* Whether the backend must compute the wanted sums of A's lines: of a matrix unit that can, if its form
- * leaves local memory for the ones. */
+/* Whether the backend must compute the wanted sums of A's lines: a matrix unit must if it can compute them
+ * and its form leaves local memory for the column of ones. */
 static bool must_make_line_sums(const clt_gemm_run *r)
 {
     ocl_device_desc desc = clt_gemm_run_desc(r);

@@ -44,7 +44,7 @@ const clt_gemm_case clt_gemm_cases[] = {
     CASE("deep_small", 3, 5, 1025, .small = true),
     CASE("deep_batch", 5, 7, 1025, .batch = 2, .small = true),
     CASE("deep_columns", 29, 300, 1025, .small = true),
-    /* sums of parts, eight neighbours of a row at a time */
+    /* partial sums, which are added for eight neighbours of a row at a time */
     CASE("deep_f16", 5, 16, 1025, TYPES(CLT_F16), .form = FORM_ALIGNED, .small = true),
     CASE("columns_tn", 29, 37, 11, .ta = true, .small = true),
     LAYOUTS("tails", 129, 71, 130, .form = FORM_PADDED, .forms = true),

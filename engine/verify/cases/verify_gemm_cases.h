@@ -21,13 +21,14 @@ typedef enum clt_gemm_extra { EXTRA_NONE, EXTRA_OWN, EXTRA_C } clt_gemm_extra;
 /* Whether sums of A's lines are wanted, and where they go. */
 typedef enum clt_gemm_line_sums { LINE_SUMS_NONE, LINE_SUMS_STORED, LINE_SUMS_ADDED } clt_gemm_line_sums;
 
-/* A or B is the matrix of windows of an image of n samples. Windows of A give m and k of the product, windows
- * of B give k and n: the case leaves these two 0 and sets the third. With groups, the batch items are groups
- * of channels. */
+/* A or B is the matrix of windows of an image of n samples. Windows in A give m and k of the product,
+ * windows in B give k and n: the case sets these two to 0 and sets only the third size. With groups, the
+ * batch items are groups of channels. */
 typedef struct clt_gemm_windows {
     int operand;                                                     /* OCL_WINDOWS_... */
     int64_t n, in[3], kernel[3], stride[3], dilation[3], padding[3]; /* stride, dilation 0 mean 1 */
-    int64_t out[3];           /* 0: as many as fit with the same padding at both sides */
+    /* size of the result; 0: the most that fits with equal padding at both sides */
+    int64_t out[3];
     int64_t channels, groups; /* channels: of a group; groups 0 means 1 */
 } clt_gemm_windows;
 
@@ -49,9 +50,10 @@ typedef struct clt_gemm_case {
     clt_gemm_line_sums line_sums;
     clt_gemm_extra residual, dact;
     clt_gemm_windows windows;
-    const char *unit; /* a small case with windows is among the small ones with this label of a unit */
-    bool tf32;        /* set by the checks of matrix units: operands are rounded to 10 bits of mantissa */
-    int units;        /* set by the checks of stream-k: compute units of the device; 0: as many as it has */
+    /* emulated matrix units: a case with windows counts as small only in checks with this label */
+    const char *unit;
+    bool tf32; /* set by the checks of matrix units: operands are rounded to 10 bits of mantissa */
+    int units; /* set by the checks of stream-k: compute units of the device; 0: its real number */
 } clt_gemm_case;
 
 extern const clt_gemm_case clt_gemm_cases[]; /* ends with a NULL name */

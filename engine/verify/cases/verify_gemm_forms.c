@@ -103,8 +103,8 @@ static clt_status check_mma_tiles(clt_verify_session *session, const clt_gemm_ca
     return CLT_OK;
 }
 
-/* Checks tf32 in a warp with the whole of the smallest tile, whose rows are steps in both operands: no
- * standard form is such a one, but a tuning record may have it. */
+/* Checks tf32 in a warp with the whole of the smallest tile, whose rows are steps in both operands. No
+ * standard form is like this, but a tuning record may contain one. */
 static clt_status check_mma_whole(clt_verify_session *session, const clt_gemm_case *c)
 {
     const ocl_gemm_form whole = {.bm = 32, .bn = 32, .bk = 32, .pm = 32, .pn = 32, .stages = 2, .sm = 80};
@@ -115,7 +115,8 @@ static clt_status check_mma_whole(clt_verify_session *session, const clt_gemm_ca
     return check_mma_form(session, &small, whole, 1);
 }
 
-/* The case with the type number `turn` of the unit: the instructions of older generations and each tile. */
+/* Checks the case, whose type is number `turn` of the unit, with the instructions of older generations and
+ * with each tile. */
 static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
     CLT_TRY(check_mma_whole(session, c));
@@ -200,8 +201,8 @@ static const forms_check forms_checks[] = {
 #include "cl/device/matrix_units.def"
 };
 
-/* Whether a small case is among the small ones with the unit's type number t: only some of the combinations,
- * since compiling takes most of the time. */
+/* Whether a check with the unit's type number t counts as small: only some of the combinations do, since
+ * compiling takes most of the time. */
 static bool is_small(const ocl_matrix_unit *unit, const clt_gemm_case *c, int t, const char *label)
 {
     if (!unit->emulated)

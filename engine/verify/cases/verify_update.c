@@ -118,8 +118,8 @@ static double normal(const clt_update_run *r, const clt_verify_stream *stream, u
     return clt_rng_normal(r->seed, CLT_RNG_VERIFY, stream->number, stream->key, i);
 }
 
-/* A number exactly between two neighbours of the 16-bit type, of which the lower one is odd or even: it must
- * be rounded to the even one. */
+/* A number exactly between two neighbouring numbers of the 16-bit type, the lower of which is odd or even:
+ * it must be rounded to the even one. */
 static float tie(clt_dtype type, uint32_t i)
 {
     uint16_t h = (uint16_t)((type == CLT_F16 ? 0x3c00u : 0x3f80u) + i % 64u);
@@ -219,7 +219,7 @@ static bool judge(clt_update_run *r, double norm)
     s->loss_z = (float)deviations(&s->loss_mean, &s->loss_variance, r->loss, steps, rule->window);
     s->norm_z = (float)deviations(&s->norm_mean, &s->norm_variance, norm, steps, rule->window);
     s->judged = steps + 1 < rule->window ? steps + 1 : rule->window;
-    if (!isfinite(s->loss_variance) || !isfinite(s->norm_variance)) { /* the statistics begin again */
+    if (!isfinite(s->loss_variance) || !isfinite(s->norm_variance)) { /* the statistics start anew */
         s->judged = 0;
         s->loss_mean = s->norm_mean = s->loss_variance = s->norm_variance = 0.0f;
     }

@@ -3,15 +3,16 @@
  * The cases of the update's check: every optimizer, and the rules that all of them have in common. */
 #include "engine/verify/cases/verify_update_cases.h"
 
-/* momentum, Nesterov */
+/* values: momentum, Nesterov */
 #define SGD(...) .optimizer = &clt_optimizer_sgd, .value = {__VA_ARGS__}
-/* beta1, beta2, eps */
+/* values: beta1, beta2, eps */
 #define ADAM(name) .optimizer = &clt_optimizer_##name, .value = {0.85, 0.95, 1e-2}
-/* as ADAM, then trust of all, limit of a norm */
+/* values: those of ADAM, then whether every parameter has a trust ratio, upper limit of a norm */
 #define LAMB(...) .optimizer = &clt_optimizer_lamb, .value = {0.85, 0.95, 1e-2, __VA_ARGS__}
-/* momentum, Nesterov, scale, rate of the parameters that AdamW updates; then as ADAM */
+/* values: momentum, Nesterov, scale, learning rate of the parameters that AdamW updates; then those of
+ * ADAM */
 #define MUON(...) .optimizer = &clt_optimizer_muon, .value = {__VA_ARGS__, 0.85, 0.95, 1e-2}
-/* momentum, Nesterov, trust, eps, trust of all */
+/* values: momentum, Nesterov, trust, eps, whether every parameter has a trust ratio */
 #define LARS(...) .optimizer = &clt_optimizer_lars, .value = {__VA_ARGS__}
 /* growth, backoff, minimum, interval */
 #define SCALING(up, down, least, steps)                                                                      \
@@ -60,7 +61,7 @@ const clt_update_case clt_update_cases[] = {
     /* two matrices of one shape and one of another: wide and tall */
     CASE("muon", CLT_BF16, 1.0f, "ggig", 47, 67,
          SPEC(MUON(0.9, 1, 0, 0.5), .weight_decay = 0.2, .clip = 0.5f), .deeper = true, .small = true),
-    /* with the order of sums that ranks with different kinds of devices agree on, in several buffers */
+    /* with the order of sums on which ranks with different kinds of devices agree; in several buffers */
     CASE("muon_plain", CLT_F16, 8.0f, "lgg", 31, 20,
          SPEC(MUON(0.9, 0, 1, 1), .weight_decay = 0.2, .order = {.plain = 1}), .slab_bytes = 24 * 1024,
          .deeper = true, .small = true),
@@ -84,7 +85,7 @@ const clt_update_case clt_update_cases[] = {
          SPEC(SGD(0.9, 1), .spike = {.action = CLT_SPIKE_WARN, .loss = 4.0f, .gradient = 0, .window = 2}),
          .small = true),
     /* Two equal steps have no deviation, so the third is not a spike. The fourth lies exactly at the limit,
-     * which is none either; the last one lies far below the mean, which counts as ten deviations. */
+     * so it is no spike either. The last one lies far below the mean, which counts as ten deviations. */
     CASE("spike_tie", CLT_F32, 1.0f, "112444444444441", 5, 7,
          SPEC(SGD(0.9, 1), .spike = {.action = CLT_SPIKE_SKIP, .loss = 5.0f, .gradient = 5.0f, .window = 2}),
          .small = true),
@@ -92,8 +93,8 @@ const clt_update_case clt_update_cases[] = {
          SPEC(SGD(0.9, 1), .clip = 1.0f,
               .spike = {.action = CLT_SPIKE_SKIP, .loss = 4.0f, .gradient = 5.0f, .window = 2}),
          .small = true),
-    /* without an action on spikes mean and deviation are kept all the same; the square of the huge loss is
-     * infinite, so that they begin again */
+    /* without an action on spikes mean and deviation are still computed; the square of the huge loss is
+     * infinite, so the statistics start anew */
     CASE("spike_off", CLT_F32, 1.0f, "gHgggLgNg", 5, 7,
          SPEC(SGD(0.9, 1), .spike = {.loss = 4.0f, .gradient = 5.0f, .window = 2}), .small = true),
     /* near the largest f32: growing once more would give infinity */

@@ -4,8 +4,8 @@
 #include "common.clh"
 #include "atomics_shared.clh"
 
-/* y (n + cells): each item applies the operation number `which` to one of the cells, which come after the n
- * answers of the items: what was in the cell before. x (n): the number of the cell. */
+/* y (n + cells) holds n answers, then the cells; x (n): the number of each item's cell. Each item applies
+ * operation number `which` to its cell and stores the cell's old value as its answer. */
 __kernel void atomic_cells(volatile __global uint *y, ulong y0, __global const uint *x, ulong x0, uint n,
                            uint which)
 {

@@ -24,7 +24,7 @@ typedef BY_WIDTH(int) truths;
 /* A comparison as a number. */
 #define TRUTH(relation) select((reals)(0.0f), (reals)(1.0f), relation)
 
-/* The functions of which kernels use this width. */
+/* The functions that kernels use with this width. */
 static inline reals any_width(uint which, reals a, reals b, reals c)
 {
     switch (which) {

@@ -33,7 +33,7 @@ double clt_real_error(float got, long double exact);
 double clt_real_function_error(int which, const float arguments[3], float got, bool flushes,
                                long double *exact);
 /* The same for sinpi and cospi of a driver that multiplies x by pi in f64 and does not reduce it before
- * (OCL_QUIRK_PLAIN_TURNS): what this rounds away, up to |x| 2^-50, is no error. */
+ * (OCL_QUIRK_PLAIN_TURNS): the rounding error of the product, up to |x| 2^-50, is subtracted. */
 double clt_real_turns_error(int which, float x, float got);
 
 #endif

@@ -34,7 +34,7 @@ static float larger(float a, float b)
     return isnan(a) || b > a ? b : a;
 }
 
-/* Functions whose result is correctly rounded, or one of their arguments. */
+/* Functions whose result is correctly rounded, or is one of their arguments. */
 static float rounded(int which, float a, float b, float c)
 {
     switch (which) {
@@ -109,7 +109,7 @@ double clt_real_error(float got, long double exact)
     if (isnan(exact) || isnan(got))
         return isnan(exact) && isnan(got) ? 0.0 : (double)INFINITY;
     long double value = isinf(got) ? (got < 0.0f ? -beyond : beyond) : (long double)got;
-    if (fabsl(exact) > beyond) /* infinite, or only in f32 */
+    if (fabsl(exact) > beyond) /* too large for f32, whether finite or infinite */
         exact = exact < 0.0L ? -beyond : beyond;
     if (value == exact)
         return 0.0;

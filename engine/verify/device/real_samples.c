@@ -73,7 +73,7 @@ static uint32_t bits_of(float f)
     return bits;
 }
 
-/* Numbers of each kind in the plan of samples. */
+/* How many samples of each kind there are. */
 typedef struct counts {
     uint32_t crossed, stride, random;
 } counts;

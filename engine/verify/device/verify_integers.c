@@ -209,7 +209,7 @@ static uint64_t expect_shift(int which, uint64_t a, uint64_t b)
         return (uint32_t)((uint32_t)a << b);
     case BUILTIN_SHIFT_RIGHT_UINT:
         return (uint32_t)a >> b;
-    case BUILTIN_SHIFT_RIGHT_INT: /* without a shift of a negative number */
+    case BUILTIN_SHIFT_RIGHT_INT: /* computed without shifting a negative number */
         return (uint64_t)(int32_t)((uint32_t)a >> b | (a >> 31 & 1u ? ~(UINT32_MAX >> b) : 0u));
     case BUILTIN_SHIFT_LEFT_ULONG:
         return a << b;

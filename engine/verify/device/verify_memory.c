@@ -122,8 +122,9 @@ static clt_status check_atomics(clt_verify_session *session, const atomic_check 
 typedef struct far_check {
     const char *form;
     uint64_t bytes;
-    /* Bytes from one place to the next: a divisor of 2^32, so that an offset of which 32 bits are lost is
-     * another place. Large buffers have few places, because the system may give 2 MiB of memory for each. */
+    /* Bytes from one place to the next: a divisor of 2^32, so that an offset that loses its upper 32 bits
+     * leads to another place. Large buffers have few places, because the system may give 2 MiB of memory for
+     * each. */
     uint64_t apart;
     bool small;
 } far_check;
@@ -131,8 +132,8 @@ static const far_check far[] = {{"16m", 16 * MIB, MIB / 16, true},
                                 {"above_2g", 2112 * MIB, 32 * MIB, false},
                                 {"above_4g", 4224 * MIB, 32 * MIB, false}};
 
-/* Writes to the places of the buffer, or reads them into the other one. The first place is one element
- * before the end of the first piece, so that the last one is the end of the buffer. */
+/* Writes to the places of the buffer, or reads them into the buffer of answers. The first place is one
+ * element before the end of the first piece, so that the last one is the end of the buffer. */
 static clt_status far_run(clt_verify_session *session, const far_check *c, clt_dtype type, bool write,
                           ocl_buffer **buffers)
 {
@@ -177,7 +178,8 @@ static clt_status far_judge(const clt_verify_session *session, const far_check *
 
 static clt_status check_far(clt_verify_session *session, const far_check *c, clt_verify_outcome *outcome)
 {
-    static const clt_dtype types[] = {CLT_U32, CLT_U8}; /* of bytes, the numbers are above 2^32, too */
+    /* counted in bytes, the element numbers are above 2^32, too */
+    static const clt_dtype types[] = {CLT_U32, CLT_U8};
     const uint64_t places = c->bytes / c->apart;
     CLT_SCOPED(ocl_buffer) *large = NULL, *answers = NULL;
     CLT_FREED uint32_t *read = NULL;

@@ -181,7 +181,8 @@ typedef struct span {
     uint64_t first, last;
 } span;
 
-/* The bytes that an argument accesses; without a known number, all from its start on. */
+/* The bytes that an argument accesses: all from its start to the buffer's end if their number is not
+ * known. */
 static span span_of(const clt_capture *c, const clt_captured_command *command, int arg)
 {
     int buffer = command->buffer[arg];
@@ -237,7 +238,8 @@ clt_status clt_capture_slice(clt_capture *c)
     bool some = false;
     if (c->trouble != CLT_OK)
         return clt_error_put(&c->error);
-    if (c->wrong.buffer >= 0 && c->wrong.together) /* a lone value may be where no command may write */
+    /* a single wrong value may be where no command may write */
+    if (c->wrong.buffer >= 0 && c->wrong.together)
         CLT_TRY(mark(c));
     for (size_t i = 0; i < c->n_commands; i++)
         some |= c->commands[i].kept;

@@ -9,7 +9,7 @@
 #include "engine/verify/verify_internal.h"
 
 typedef struct clt_captured_buffer {
-    const ocl_buffer *buffer; /* only a name: it may be destroyed by now */
+    const ocl_buffer *buffer; /* identifies the buffer, which may be destroyed by now */
     uint64_t bytes;
     uint8_t *before; /* content; NULL: never read, since no command had been enqueued */
 } clt_captured_buffer;
@@ -17,8 +17,8 @@ typedef struct clt_captured_buffer {
 typedef struct clt_captured_command {
     ocl_command command;       /* with copies of its texts; `layer`, `made_by` and `gemm` are not copied */
     size_t local[3];           /* with which it was enqueued */
-    int buffer[OCL_MAX_ARGS];  /* of each tensor argument; -1: none */
-    uint64_t at[OCL_MAX_ARGS]; /* its byte in the buffer */
+    int buffer[OCL_MAX_ARGS];  /* number of each tensor argument's buffer; -1: none */
+    uint64_t at[OCL_MAX_ARGS]; /* where each tensor argument begins in its buffer, in bytes */
     bool kept;                 /* needed for the wrong values (clt_capture_slice) */
 } clt_captured_command;
 
@@ -50,8 +50,8 @@ typedef struct clt_capture {
 /* Most bytes that all buffers of a run may have. */
 #define CLT_CAPTURE_BYTES (UINT64_C(256) << 20)
 
-/* Takes the place of what was captured before. Reads every buffer of the commands, if they are about to be
- * enqueued. Errors are left in `trouble`. */
+/* Replaces what was captured before. Reads every buffer of the commands if they are about to be enqueued.
+ * Errors are left in `trouble`. */
 void clt_capture_event(clt_capture *capture, const ocl_exec_event *event);
 void clt_capture_wrong(clt_capture *capture, const clt_verify_wrong *wrong);
 /* Marks the commands on which the wrong values depend; all, if there are none or they are outside of what

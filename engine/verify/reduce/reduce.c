@@ -21,7 +21,7 @@
 /* The search ends after this number of trials, or of seconds, with the smallest case so far. */
 #define MAX_TRIALS 300
 #define MAX_SECONDS 1800.0
-#define WRITE_TRIALS 20 /* runs of a failure that comes and goes, until it is written */
+#define WRITE_TRIALS 20 /* an intermittent failure is run up to this number of times until it is written */
 
 typedef struct search {
     const clt_reduce_options *options;
@@ -52,7 +52,8 @@ static const char *take_word(const char *text, char *out, size_t size)
     return text + n + (text[n] != '\0');
 }
 
-/* Reads lines until one begins with `word`; keeps what others tell. *event: how the last wait ended. */
+/* Reads lines until one begins with `word`and stores what the other lines report. *event: how the last wait
+ * ended. */
 static const char *await(search *s, const char *word, double seconds, clt_child_event *event)
 {
     const char *line = NULL;
@@ -231,7 +232,8 @@ static clt_status shrink_all(search *s)
     bool any = true;
     while (any) {
         any = false;
-        for (int pass = 0; pass < 3; pass++) /* choices, then sizes that go together, then single ones */
+        /* choices, then sizes together with the sizes equal to them, then single sizes */
+        for (int pass = 0; pass < 3; pass++)
             for (int i = 0; i < s->found.now.count; i++) {
                 bool better = false;
                 if (s->found.now.slot[i].is_size == (pass > 0))
@@ -244,7 +246,7 @@ static clt_status shrink_all(search *s)
 
 /* --- the folder --- */
 
-/* Whether the worker has written the program: if it died, it could not say so. */
+/* Whether the worker has written the program: if it died, it could not report that. */
 static clt_status is_there(const search *s, bool *there)
 {
     CLT_FREED char *path = NULL;

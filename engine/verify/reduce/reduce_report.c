@@ -94,12 +94,13 @@ clt_status clt_reduce_report(const clt_reduce_options *options, const clt_reduct
     clt_str_append(
         &out, "\n## How to see it\n\nIn this folder, with OpenCL's headers and loader and nothing else:\n\n"
               "    cc repro.c -lOpenCL -o repro\n    ./repro\n\n");
-    clt_str_append(
-        &out,
-        "The program builds `kernel.cl` with the options of `options.txt`, fills the buffers as they were "
-        "when the\ncheck failed, runs the commands, and prints the first wrong number. It ends with 0 if "
-        "the result is\nright, with 1 if it is wrong and with 2 if it could not run. `./repro NAME` uses "
-        "another device, of which\nNAME is a part of the name or of its platform's. ");
+    clt_str_append(&out, "The program builds `kernel.cl` with the options of `options.txt`, fills the "
+                         "buffers as they were when the\n"
+                         "check failed, runs the commands, and prints the first wrong number. It ends with 0 "
+                         "if the result is\n"
+                         "right, with 1 if it is wrong and with 2 if it could not run. `./repro NAME` uses "
+                         "another device: NAME is\n"
+                         "a part of its name or of its platform's name. ");
     if (r->failure.verdict == VERDICT_CRASH || r->failure.verdict == VERDICT_HANG)
         clt_str_append(&out, "Here the driver ends or blocks the program itself.");
     clt_str_append(&out, "\nWith cltrain the whole check is repeated by\n\n    ");

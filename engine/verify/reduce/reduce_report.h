@@ -7,7 +7,7 @@
 #include "engine/verify/reduce/reduce_options.h"
 #include "engine/verify/reduce/slots.h"
 
-/* What a trial shows. */
+/* The result of a trial. */
 typedef enum clt_verdict {
     VERDICT_PASS,
     VERDICT_SKIP,  /* the variant refuses the case */
@@ -28,7 +28,7 @@ typedef struct clt_trial {
 
 #define CLT_PASSED_KEPT 64
 
-/* What a reduction has found. */
+/* The results of a reduction. */
 typedef struct clt_reduction {
     clt_slots first, now;              /* the case as it is, and the smallest one that fails */
     clt_slots passed[CLT_PASSED_KEPT]; /* cases that pass */

@@ -29,7 +29,7 @@ typedef struct worker {
     const ocl_device_desc *desc;
     clt_slots wanted;
     char *folder;
-    char how[16]; /* "": nothing is written */
+    char how[16]; /* when the folder is written (HOW above); "": never */
     /* of the current trial */
     clt_arena *arena;
     clt_capture capture;
@@ -77,7 +77,8 @@ static void on_result(void *context, const clt_verify_result *result)
     snprintf(w->reason, sizeof w->reason, "%s", result->reason ? result->reason : "");
 }
 
-/* Files of an earlier run must not stand for a run that cannot be written, so the folder is made anew. */
+/* Files of an earlier run must not be taken for a run that could not be written, so the folder is created
+ * anew. */
 static clt_status write_folder(worker *w)
 {
     if (clt_is_directory(w->folder))
@@ -96,7 +97,7 @@ static clt_status write_folder(worker *w)
 static clt_status on_event(void *context, const ocl_exec_event *event)
 {
     worker *w = context;
-    if (!w->how[0] || w->told) /* the run whose values are wrong stays captured */
+    if (!w->how[0] || w->told) /* the run with the wrong values stays captured */
         return CLT_OK;
     clt_capture_event(&w->capture, event);
     if (strcmp(w->how, "before") == 0) {
@@ -152,7 +153,7 @@ static clt_status run_trial(worker *w)
                          w->result.limit, w->reason);
 }
 
-/* The numbers of a request: how many, then each. */
+/* Reads the numbers of a request: their count, then each number. */
 static bool take_numbers(worker *w, const char *text)
 {
     int used = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes the program that repeats captured commands. It only prints data and calls; what the calls do stands
+ * Writes the program that repeats captured commands. It only prints data and calls; the functions called are
  * in repro_text.c. */
 #include "engine/verify/reduce/repro.h"
 
@@ -10,10 +10,10 @@
 
 #include "engine/files/fileio.h"
 
-/* Most words of buffers, and most expected values, that stand in repro.c; with more they are in a file. */
+/* Most words of buffers, and most expected values, that repro.c contains; more are in a file. */
 #define EMBEDDED_WORDS 16384
 #define EMBEDDED_VALUES 4096
-#define SEGMENT_GAP 4 /* words of filling that do not end a segment */
+#define SEGMENT_GAP 4 /* a segment of words may contain this number of filling words */
 
 /* A program of the commands. */
 typedef struct repro_program {
@@ -165,7 +165,8 @@ static uint32_t filling(const clt_captured_buffer *b)
     return found;
 }
 
-/* The end of the segment of words that begins at `first`: no SEGMENT_GAP words after it are filling. */
+/* The end of the segment of words that begins at `first`: only filling follows, for more than SEGMENT_GAP
+ * words. */
 static uint64_t segment_end(const clt_captured_buffer *b, uint64_t first, uint32_t fill)
 {
     uint64_t end = first, count = clt_div_up(b->bytes, 4);

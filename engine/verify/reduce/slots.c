@@ -38,7 +38,7 @@ static void size(visit *v, const char *name, int64_t *value)
         *value = number(v, name, *value, 1, true);
 }
 
-/* A part that can be left out: it keeps its value, or becomes 0. */
+/* An optional part: it keeps its value, or becomes 0. */
 #define OPTION(v, name, member)                                                                              \
     do {                                                                                                     \
         if ((member) != 0 && number(v, name, 1, 0, false) == 0)                                              \

@@ -11,8 +11,8 @@
 typedef struct clt_slot {
     char name[32]; /* without blanks: "x0.dim1" */
     int64_t value, least;
-    bool
-        is_size; /* it may equal other sizes because it is the same one; else a choice, which is simplest 0 */
+    /* a size, which shrinks together with the sizes equal to it; else a choice, whose simplest value is 0 */
+    bool is_size;
 } clt_slot;
 
 typedef struct clt_slots {
@@ -22,8 +22,8 @@ typedef struct clt_slots {
 
 /* Lists the numbers of the case. Numbers beyond CLT_SLOTS stay as they are. */
 void clt_slots_of(clt_verify_case_kind kind, const void *op_case, clt_slots *out);
-/* Gives the numbers of a list with as many slots to a copy of the same case. Its texts are in `arena`.
- * CLT_ESHAPE if there is no such case, CLT_ENOMEM. */
+/* Sets the numbers of `copy`, a copy of the listed case, to those in `slots`. Its texts are in `arena`.
+ * CLT_ESHAPE if no case can have these numbers, CLT_ENOMEM. */
 clt_status clt_slots_put(clt_verify_case_kind kind, const clt_slots *slots, clt_arena *arena, void *copy);
 
 #endif

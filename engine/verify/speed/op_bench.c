@@ -86,7 +86,7 @@ clt_status clt_op_bench_create(ocl_device *device, const ocl_device_desc *desc,
 /* --- the bench for the tuner --- */
 
 typedef struct op_tuning {
-    clt_phase_tuning tuning; /* first: the tuner's functions take it for the whole */
+    clt_phase_tuning tuning; /* first member, because the tuner's functions cast it to the whole */
     clt_op_problem problem;
     clt_op_case op_case; /* its inputs and attributes come from `problem` */
     clt_call call;

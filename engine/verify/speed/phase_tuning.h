@@ -28,7 +28,7 @@ typedef struct clt_phase_tuning clt_phase_tuning;
 typedef struct clt_phase_trial {
     const clt_phase_tuning *tuning;
     clt_verify_bench *bench;
-    int runs; /* in one timed batch; 0: not timed yet */
+    int runs; /* runs in one timed batch; 0: not timed yet */
 } clt_phase_trial;
 
 typedef struct clt_phase_family {

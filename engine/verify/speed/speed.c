@@ -196,7 +196,7 @@ static clt_status measure_case(speed_session *s, const clt_timed *timed, const c
     return CLT_OK;
 }
 
-/* A case that does not fit into the machine's memory is reported and left out. */
+/* A case that does not fit into the machine's memory is reported and skipped. */
 static clt_status run_case(speed_session *s, const clt_timed *timed)
 {
     char name[128];

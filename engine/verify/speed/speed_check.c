@@ -16,7 +16,8 @@
 #define PHASE_SECONDS 0.3   /* for all rounds of a phase */
 #define SAMPLE_SECONDS 2e-3 /* a command is repeated for about as long, up to MAX_REPEATS times */
 #define MAX_REPEATS 1000
-#define LEAST_SHARE 0.05 /* of the phase's time: commands that take less have no times of their own */
+#define LEAST_TIME_SHARE                                                                                     \
+    0.05 /* share of the phase's time: commands that take less are not timed separately */
 
 /* The measurements of one command, or of the whole phase: one value for each round. */
 typedef struct track {
@@ -73,7 +74,8 @@ static void keep(track *t, int round, double gbs, double gflops)
     t->flops[round] = t->now * gflops;
 }
 
-/* Runs every command of the phase between two readings of the yardstick, of which the first is known. */
+/* Runs every command of the phase between two readings of the yardstick; the first reading is known
+ * already. */
 static clt_status run_round(rounds *r, double *gbs, double *gflops)
 {
     double sum = 0.0, gbs_after, gflops_after;
@@ -119,7 +121,7 @@ static void tell_phase(rounds *r, clt_phase phase, clt_verify_outcome *outcome)
         track *t = &r->tracks[c];
         double ns = ocl_median(t->ns, r->n);
         if (outcome->n_speeds == CLT_VERIFY_SPEEDS ||
-            (c < r->count && (r->count == 1 || ns < LEAST_SHARE * whole)))
+            (c < r->count && (r->count == 1 || ns < LEAST_TIME_SHARE * whole)))
             continue;
         clt_verify_speed *speed = &outcome->speeds[outcome->n_speeds++];
         *speed = (clt_verify_speed){

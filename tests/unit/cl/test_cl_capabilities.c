@@ -333,7 +333,7 @@ TEST(test_damage)
     }
     b->key = a->key + 1;
     assert_int_equal(ocl_capabilities_parse(text.text, text.length, "here", b), CLT_EDATA);
-    assert_contains(clt_error_text(), "another device, driver or cltrain");
+    assert_contains(clt_error_text(), "another device, driver or version of cltrain");
     clt_str_free(&text);
     free(a);
     free(b);

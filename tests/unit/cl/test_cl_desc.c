@@ -531,7 +531,7 @@ TEST_BETWEEN(test_emit_misuse, begin_emission, end_emission)
     ocl_kernel_begin(e, "f", "never_ended");
     check_misuse(m, "never_ended");
     ocl_arg_u32(e, 1);
-    check_misuse(m, "without a begin");
+    check_misuse(m, "outside of a command");
     ocl_kernel_begin(e, "f", "k");
     ocl_host_begin(e, 1);
     check_misuse(m, "inside another");

@@ -407,7 +407,7 @@ static void one_rank_is_late(comm *c, void *context)
         comm_set_deadline(c, 0.3);
         EXPECT(comm_request_wait(sum) == CLT_ECOMM);
         char name[80];
-        (void)snprintf(name, sizeof name, "during step %d; it may take 0.3 s", 17 + info->rank);
+        (void)snprintf(name, sizeof name, "during step %d; the limit is 0.3 s", 17 + info->rank);
         EXPECT(strstr(clt_error_text(), name) && strstr(clt_error_text(), "all-reduce"));
         (void)snprintf(name, sizeof name, "rank %d was late: it has been in step %d for", l->late,
                        17 + l->late);

@@ -227,8 +227,9 @@ TEST(records_that_are_refused)
         {"{\"text\":\"a\",\"label\":2000000}\n", "", "the largest label is 2000000"},
         {"{\"text\":\"a\",\"label\":1}\n{\"text\":\"a\",\"label\":\"x\"}\n", "",
          "', line 2: its labels are names"},
-        {"{\"text\":\"a\",\"label\":\"x\"}\n", "\"class_names\":[\"y\"]", "the label 'x' is none of"},
-        {"{\"text\":\"a\",\"label\":1}\n", "\"class_names\":[\"y\"]", "the label 1 is none of the 1 class"},
+        {"{\"text\":\"a\",\"label\":\"x\"}\n", "\"class_names\":[\"y\"]", "the label 'x' is not one of"},
+        {"{\"text\":\"a\",\"label\":1}\n", "\"class_names\":[\"y\"]",
+         "the label 1 is not one of the 1 class"},
         {"{\"text\":\"hello hello hello hello hello hello hello hello\",\"label\":1}\n", "",
          "it has 10 tokens, [CLS] and [SEP] among them, and model.context is 8"},
         {"{\"tokens\":[\"a\"],\"tags\":[1,2]}\n", WORDS, "a list of as many labels as it has words, 1"},
@@ -289,7 +290,7 @@ TEST(numbers_without_classes_are_told)
     clt_log_set_copy(keep_line, NULL, CLT_LOG_WARN);
     CLT_SCOPED(clt_source) *source = must_open_records(records, 8, KEYS "\"on_bad_sample\":\"stop\"");
     clt_log_set_copy(NULL, NULL, CLT_LOG_WARN);
-    assert_non_null(strstr(told, "numbers up to 7, of which only 2 occur"));
+    assert_non_null(strstr(told, "numbers up to 7, but only 2 of these occur"));
 }
 
 /* An answer consists of the tokens that it touches: not the token before its spaces, and the whole of a token
@@ -363,8 +364,8 @@ TEST(squad_that_is_refused)
 #define DATA(rest) "{\"data\":[{\"paragraphs\":[" rest
     static const char *const cases[][2] = {
         {DATA(PARAGRAPH "]}]}"), "', byte 25, question 2: it has no answer; data.unanswerable=true"},
-        {DATA(PARAGRAPH), "byte 298: here must be a comma or the end of a list or object"},
-        {DATA(PARAGRAPH "]}]} x"), "here must be the end of the file"},
+        {DATA(PARAGRAPH), "byte 298: expected a comma or the end of a list or object"},
+        {DATA(PARAGRAPH "]}]} x"), "expected the end of the file"},
         {DATA("[1]]}]}"), "the paragraph at byte 25: a paragraph is an array, and must be an object"},
         {DATA("{\"context\":\"b\"}]}]}"), "the paragraph at byte 25: a paragraph has no list of questions"},
         {DATA("{\"qas\":[]}]}]}"), "it has no \"context\""},
@@ -373,10 +374,10 @@ TEST(squad_that_is_refused)
         {DATA("{\"context\":\"b\",\"qas\":[{\"is_impossible\":1}]}]}]}"), "\"is_impossible\""},
         {DATA("{\"context\":\"b\",\"qas\":[}]}]}]}"), "paragraph:1:23: expected a value"},
         {DATA("{\"context\":\"b\\"), "the end of a string"},
-        {"{\"data\":[],\"data\":[]}", "this member was there before"},
-        {"{\"data\":[7]}", "byte 10: here must be an object"},
+        {"{\"data\":[],\"data\":[]}", "this member appears twice"},
+        {"{\"data\":[7]}", "byte 10: expected an object"},
         {"{\"data\":[{\"title\":\"b\"}]}", "an article with a list \"paragraphs\""},
-        {"{\"data\":[{\"paragraphs\":7}]}", "byte 24: here must be a list"},
+        {"{\"data\":[{\"paragraphs\":7}]}", "byte 24: expected a list"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         clt_source *source;

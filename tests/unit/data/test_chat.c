@@ -124,7 +124,7 @@ TEST(records_that_are_refused)
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", "!no answer of the assistant"},
         {"{\"messages\":[7]}", "!message 1 of \"messages\": it is a number"},
         {"{\"messages\":[{\"content\":\"a\"}]}", "!it has no \"role\""},
-        {"{\"messages\":[{\"role\":\"robot\",\"content\":\"a\"}]}", "!the role \"robot\" is none of"},
+        {"{\"messages\":[{\"role\":\"robot\",\"content\":\"a\"}]}", "!the role \"robot\" is not one of"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":null,"
          "\"tool_calls\":[{}]}]}",
          "!answers of tools, for which the chat template chatml has no form"},
@@ -149,7 +149,7 @@ TEST(records_that_are_refused)
         {"{\"prompt\":\"a\"}", "!it has no \"completion\""},
         {"{\"instruction\":\"a\",\"output\":\"\"}", "!the answer (\"output\") is empty"},
         {"{\"text\":\"\"}", "!the text is empty"},
-        {"{\"input_ids\":[1,999]}", "!token 2 of \"input_ids\" is none of the tokenizer's 341"},
+        {"{\"input_ids\":[1,999]}", "!token 2 of \"input_ids\" is not one of the tokenizer's 341"},
         {"{\"input_ids\":[1,-1]}", "!token 2 of \"input_ids\""},
         {"{\"input_ids\":[1,2],\"labels\":[1]}", "!as many numbers"},
         {"{\"input_ids\":[1,2],\"labels\":[1,3]}", "!label 2 is neither the token 2 nor -100"},
@@ -275,10 +275,10 @@ TEST(lists_of_records)
         assert_non_null(strstr(text.text, places[i]));
     }
     static const char *const faults[][2] = {
-        {"[{\"text\":\"a\"}", "byte 14: here must be a comma or the end of a list or object, as in a list"},
-        {"[{\"text\":\"a\"}] x", "byte 16: here must be the end of the file"},
-        {"[{\"text\":\"a\"},]", "byte 15: here must be a value"},
-        {"[{\"text\":\"a", "here must be the end of a string"},
+        {"[{\"text\":\"a\"}", "byte 14: expected a comma or the end of a list or object, as in a list"},
+        {"[{\"text\":\"a\"}] x", "byte 16: expected the end of the file"},
+        {"[{\"text\":\"a\"},]", "byte 15: expected a value"},
+        {"[{\"text\":\"a", "expected the end of a string"},
     };
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         CLT_SCOPED(clt_config) *config = config_for(faults[i][0], 99, "");
@@ -362,7 +362,7 @@ TEST(templates_of_models)
     (void)snprintf(text, sizeof text, "{\"chat_template\":\"%s\"}", chatml);
     expect_recognised("tokenizer_config.json", text, "chatml", "");
     expect_recognised("chat_template.jinja", "{{ bos_token }} something else", "none",
-                      "none of the known ones");
+                      "not one of the known ones");
 }
 
 TEST(templates_that_do_not_fit)

@@ -117,7 +117,7 @@ TEST(faults_with_their_lines)
     static const char *const cases[][3] = {
         {"hello X O\n\nhello X O\nthere X\n", "",
          "', line 3: line 4: it has 2 columns, and the file's first word has 3; 1 of 2 samples"},
-        {"hello O\n\n#there\n", ",\"class_names\":[\"B-X\"]", "', line 1: the label 'O' is none of"},
+        {"hello O\n\n#there\n", ",\"class_names\":[\"B-X\"]", "', line 1: the label 'O' is not one of"},
         {"hello\tO\nthere\n", "", "line 2: it has 1 column, and the file's first word has 2"},
         {"hello\tO\n# there\n", "", "line 2: it has 1 column"},
         {"hello\t\tO\n", "", "line 1: its column 2 is empty"},

@@ -155,7 +155,7 @@ TEST(test_eval_file)
     must_hold(s, 1, (float[]){8}, 1);
     clt_source_close(s);
     put("e.csv", "x,y\n9,d\n");
-    expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "line 2|column 'y'|'d' is none of the classes");
+    expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "line 2|column 'y'|'d' is not one of the classes");
     put("e.csv", "x,z\n9,a\n");
     expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "there is no column 'y', which the training table has");
     put("t.csv", "1,0.5\n2,1\n");
@@ -165,8 +165,9 @@ TEST(test_eval_file)
     clt_source_close(s);
     put("t.csv", "1,5\n2,1\n");
     put("e.csv", "1,2.5\n");
-    expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "line 1|is not a whole number, as the other targets are");
-    assert_int_equal(remove(in_dir("t.csv")), 0); /* a saved model is evaluated without the training file */
+    expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA,
+                   "line 1|is not a whole number, but the other targets are");
+    assert_int_equal(remove(in_dir("t.csv")), 0); /* a saved model is evaluated without it */
     put("e.csv", "x,y\n9,c\n8,b\n");
     s = must_open(CSV(",\"eval_path\":\"%D/e.csv\",\"class_names\":[\"c\",\"b\"]"), CLT_SPLIT_EVAL);
     must_hold(s, 0, (float[]){9}, 0);
@@ -222,8 +223,8 @@ TEST(test_refused)
          "data.columns: column 'a' is named in data.drop_columns, too"},
         {"a,b\n1,2\n", ",\"words\":[\"b\"]", "data.words: column 'b' is the target"},
         {"a,c,b\n1,3,2\n", ",\"columns\":[\"a\"],\"words\":[\"c\"]",
-         "data.words: column 'c' is none of the inputs"},
-        {"a,b\n1,cat\n", ",\"class_names\":[\"dog\"]", "'cat' is none of the classes"},
+         "data.words: column 'c' is not one of the inputs"},
+        {"a,b\n1,cat\n", ",\"class_names\":[\"dog\"]", "'cat' is not one of the classes"},
         {"a,b\n1e38,2\n", ",\"scale\":1e10", "'1e38' is not finite with data.scale"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -344,7 +344,7 @@ TEST(test_channels)
         "has neither a volume 'other_0000' nor, if _0000 is the number of a channel as nnU-Net writes it, "
         "'other'");
     put_mask("labelsTr/other.nii.gz", 1);
-    refuse_folder("all volumes need as many");
+    refuse_folder("all volumes need the same number");
     assert_int_equal(remove(in_dir("imagesTr/case_0000.nii.gz")), 0);
     refuse_folder("the last file of 'case' is _0001, but there are only 1 file");
 }
@@ -384,7 +384,7 @@ TEST(test_mask_values)
         {255, 4, NULL, -1, "[0,255]: 255 is class 1"},
         {255, 2, black_white, 1, ""},
         {254.9999f, 2, black_white, 1, ""},
-        {1, 2, black_white, -1, "voxel 1,2,3 (depth, height, width) is 1, which is none of the 2 values"},
+        {1, 2, black_white, -1, "voxel 1,2,3 (depth, height, width) is 1, which is not one of the 2 values"},
         {2035, 3, large, 2, ""},
         {NAN, 4, NULL, -1, "not a finite number"},
     };

@@ -189,8 +189,8 @@ TEST(rows_that_are_to_be_remapped_are_told_once)
     EXPECT(UTILIZATION, 0.37);
     look(&clt_monitor_nvml, opened, 11);
     assert_string_equal(sample.trouble, "");
-    look(&clt_monitor_nvml, opened, 12); /* the device has failed now */
-    assert_contains(sample.trouble, "the GPU is to be exchanged");
+    look(&clt_monitor_nvml, opened, 12); /* now it has failed */
+    assert_contains(sample.trouble, "replace the GPU");
     look(&clt_monitor_nvml, opened, 13);
     assert_string_equal(sample.trouble, "");
     clt_monitor_nvml.close(opened);

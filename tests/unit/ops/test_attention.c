@@ -160,7 +160,7 @@ TEST(test_mma_refuses)
     gpu.max_work_group = 1024;
     problem_make(&p, CLT_F16, 64, CLT_BF16);
     accepts(forward, &p, &gpu);
-    refuses(backward, &p, &gpu, "bf16 beside values of type f16");
+    refuses(backward, &p, &gpu, "bf16 with values of type f16");
     clt_graph_destroy(p.graph);
 }
 

@@ -277,7 +277,7 @@ TEST(test_refused)
         const char *why;
     } cases[] = {
         {"{\"heads\":2,\"window\":4,\"causal\":false}", 9, 0, -1, "a window (4) needs causal"},
-        {"{\"heads\":2,\"documents\":true}", 9, 0, -1, "with documents the last input must tell"},
+        {"{\"heads\":2,\"documents\":true}", 9, 0, -1, "with documents the last input must number"},
         {"{\"heads\":2,\"documents\":true}", 9, 11, 9, "9 queries and 11 keys"},
         {"{\"heads\":2,\"documents\":true}", 9, 0, 8, "one i32 number per token, (3, 9), not"},
         {"{\"heads\":2,\"documents\":true}", 9, 0, 0, "one i32 number per token, (3, 9), not"},

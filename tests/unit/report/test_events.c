@@ -534,7 +534,7 @@ TEST_BETWEEN(no_file_no_failure, set_up, tear_down)
     clt_board_step(board, &m);
     clt_board_event(board, "end", 1, 0, "");
     assert_true(clt_board_trouble(board, text, sizeof text));
-    assert_non_null(strstr(text, "goes on without"));
+    assert_non_null(strstr(text, "continues without"));
     assert_false(clt_board_trouble(board, text, sizeof text));
     clt_board_close(board);
 }

@@ -355,7 +355,7 @@ TEST(verdicts_are_found)
          "{\"event\":\"end\",\"step\":2}\n",
          "", CLT_RUN_FINISHED},
         {"{\"step\":100,\"loss\":1}\n", "", CLT_RUN_FINISHED}, /* an older program wrote no events */
-        {"{\"step\":99,\"loss\":1}\n", "does not tell", CLT_RUN_ABANDONED},
+        {"{\"step\":99,\"loss\":1}\n", "does not show", CLT_RUN_ABANDONED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         clt_run_record *run = load("verdict", cases[i].metrics, "{\"train\": {\"steps\": 100}}");

@@ -78,7 +78,7 @@ TEST(what_is_wrong_is_named)
 {
     refused(RATES ", \"metod\": \"grid\"", "metod: unknown member; did you mean 'method'?");
     refused(RATES ", \"method\": \"gird\"", "method: there is no 'gird'; did you mean 'grid'?");
-    refused(RATES ", \"trials\": 4", "a grid has as many as its keys have combinations");
+    refused(RATES ", \"trials\": 4", "a grid has one trial for each combination of its keys");
     refused(RATES ", \"method\": \"random\"", "\"trials\" is missing");
     refused(RATES ", \"method\": \"random\", \"trials\": 3", "gave 2 different combinations, not 3");
     refused(RATES ", \"method\": \"halving\", \"trials\": 2", "needs \"halving\": {\"first_steps\": N}");
@@ -90,7 +90,7 @@ TEST(what_is_wrong_is_named)
     refused(RATES ", \"set\": {\"monitor.prometheus\": \"one.prom\"}", "names one file");
     refused(RATES ", \"method\": \"halving\", \"trials\": 2, \"halving\": {\"first_steps\": 10}, "
                   "\"set\": {\"checkpoint.final\": false}",
-            "halving goes on from the checkpoint");
+            "halving resumes from the checkpoint");
     refused("\"method\": \"grid\"", "keys: an object is expected");
     refused("\"keys\": {\"optimizer.learning_rat\": {\"values\": [1]}}",
             "did you mean 'optimizer.learning_rate'?");
@@ -104,7 +104,8 @@ TEST(what_is_wrong_is_named)
     refused(
         "\"keys\": {\"optimizer.learning_rate\": {\"from\": 0, \"to\": 1, \"scale\": \"log\", \"count\": 3}}",
         "needs a \"from\" above 0");
-    refused("\"keys\": {\"optimizer.learning_rate\": {\"values\": [0.1, 0.01, 0.10]}}", "0.1 is there twice");
+    refused("\"keys\": {\"optimizer.learning_rate\": {\"values\": [0.1, 0.01, 0.10]}}",
+            "0.1 is listed twice");
     refused("\"set\": {\"train.steps\": 9}, \"keys\": {\"train.epochs\": {\"values\": [1, 2]}}",
             "train.epochs has no effect beside");
     refused(RATES ", \"method\": \"halving\", \"trials\": 2, \"halving\": {\"first_steps\": 100}",

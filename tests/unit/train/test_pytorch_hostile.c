@@ -350,7 +350,7 @@ TEST(tensors_that_do_not_fit_their_storage)
         {B(DICT(V2 "(" STORAGE "K\0K\4\x85K\1\x85\x89}}X\4\0\0\0conj\x88stR")),
          "the conjugate or the negative"},
         {B("\x80\x02}X\1\0\0\0\x1b" GOOD "s."), "not plain text"},
-        {B("\x80\x02}X\1\0\0\0w" GOOD "sX\1\0\0\0w" GOOD "s."), "\"w\" is there twice"},
+        {B("\x80\x02}X\1\0\0\0w" GOOD "sX\1\0\0\0w" GOOD "s."), "\"w\" appears twice"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_refused(old_file(bad[i].object, KEYS), bad[i].part);

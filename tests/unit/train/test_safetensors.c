@@ -297,13 +297,13 @@ TEST_BETWEEN(prefixes_are_taken_off, make_folder, remove_folder)
     memcpy(bytes + 8, header, length);
     put_bytes(bytes, 8 + length + 12);
     assert_ok(clt_safetensors_open(path, &file));
-    assert_int_equal(clt_safetensors_take_off(file, "m."), CLT_ECHECKPOINT);
+    assert_int_equal(clt_safetensors_strip_prefix(file, "m."), CLT_ECHECKPOINT);
     assert_text_has("\"z\" is there with the prefix 'm.' and without it");
     clt_safetensors_close(file);
     bytes[8 + (strstr(header, "\"z\"") + 1 - header)] = 'y';
     put_bytes(bytes, 8 + length + 12);
     assert_ok(clt_safetensors_open(path, &file));
-    assert_ok(clt_safetensors_take_off(file, "m."));
+    assert_ok(clt_safetensors_strip_prefix(file, "m."));
     static const char *const names[] = {"a", "y", "z"};
     for (int i = 0; i < 3; i++)
         assert_string_equal(clt_safetensors_find(file, names[i])->name, names[i]);

@@ -57,7 +57,7 @@ else
     note_skip "a cache of this device holds 'scale.large'"
 fi
 ops 0 -t 'scale.gpt2' --at-least 1000 # in the caches: not judged
-expect_text '^0 of 0 directions'
+expect_text '^0 of 0 memory-bound directions'
 
 ops 2 -t 'nothing.large'
 expect_text "no case matches 'nothing.large'"

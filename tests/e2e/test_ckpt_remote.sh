@@ -65,7 +65,7 @@ expect_text '^run/checkpoints/step_20: intact'
 expect_same straight/checkpoints/step_20/model.safetensors run/checkpoints/step_20/model.safetensors
 expect_absent run/checkpoints/step_20.tmp-* run/checkpoints/step_30
 ckpt 2 get s3://bucket/runs/a --out run
-expect_text 'is there already'
+expect_text 'exists already'
 ckpt 0 get s3://bucket/runs/a --step 10 --out run
 ckpt 7 get s3://bucket/runs/a --step 30 --out run
 expect_text 'is not a complete checkpoint'

@@ -64,7 +64,7 @@ echo '{"config": "short.json", "keys": {"train.seed": {"from": 1, "to": 9, "step
 expect_code 0 "$CLTRAIN" sweep nine.json --out nine
 expect_code 0 "$CLTRAIN" report nine
 expect_awk 'the page has a row for each trial, the best one first' '
-    /<h3>Trials <small>9 of 9 are over/ { inside = 1 }
+    /<h3>Trials <small>9 of 9 have ended/ { inside = 1 }
     inside && /^<tr><td>trial-0[1-9]<\/td><td>[1-9]<\/td><td>&lt;i&gt;x/ { rows++; sub(/.*<td>16<\/td><td>/, ""); sub(/<.*/, ""); if ($0 < last) exit 1; last = $0 }
     inside && /<\/section>/ { inside = 0 }
     END { exit rows != 9 }' nine/report.html

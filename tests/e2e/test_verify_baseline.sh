@@ -44,7 +44,7 @@ CLTRAIN_KERNEL_DIR=$work/broken expect_code 0 "$CLTRAIN" verify --baseline wrong
 expect_text '^known +relu\.tail\[lane\]/correct: fails as in the baseline' '0 worse, [1-9][0-9]* fail as before'
 expect_awk 'JUnit counts no failures' '/<testsuite / { good = /failures="0"/ } /<failure/ { bad = 1 } END { exit bad || !good }' known.xml
 expect_code 0 "$CLTRAIN" verify --baseline wrong.json
-expect_text '^mended +relu\.tail\[lane\]/correct'
+expect_text '^fixed +relu\.tail\[lane\]/correct'
 
 # A check that only the baseline has is missing; a new one that fails is worse.
 reseal() { "$CLTRAIN_BUILD_DIR/tests/seal" verify_xxh64 <"$1" >"$2"; }

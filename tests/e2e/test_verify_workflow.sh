@@ -41,7 +41,7 @@ expect_absent results/reduced
 mkdir -p "$(dirname "$BASELINE")"
 cp results/verify.json "$BASELINE"
 expect_code 0 bash -e verify.sh
-expect_text '^0 worse, 0 fail as before, 0 mended, 0 new'
+expect_text '^0 worse, 0 fail as before, 0 fixed, 0 new'
 
 mkdir broken
 sed 's|if (row >= rows)|if (row >= rows - 1)|' "$CLTRAIN_BUILD_DIR/kernels/softmax.cl" >broken/softmax.cl

@@ -57,7 +57,7 @@ TEST(ranks_that_differ_are_named)
     make(told);
     told[1].samples = 499;
     refused(told, false,
-            "rank 1 on node0 reads other data than rank 0 on node0: 499 training samples, and 500 there");
+            "rank 1 on node0 reads other data than rank 0 on node0: 499 training samples, and rank 0 has 500");
     make(told);
     told[1].data[3] = 'x';
     refused(told, false, "the content of the training data differs");

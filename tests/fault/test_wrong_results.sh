@@ -42,7 +42,7 @@ expect_code 0 "$CLTRAIN" verify -t relu.one --mode correct --seconds 2 --seed 7 
 expect_text '^up to [0-9]+ rounds? in [0-9]+ s: 2 checks' 'with a probability of 95 % these rounds would have found .* in at least [0-9.]+ % of its runs' \
     '^2 passed, 0 failed, 0 skipped'
 expect_code 0 "$CLTRAIN" verify --baseline good.json --seconds 2
-expect_text '0 worse, .*2 the same, 0 others'
+expect_text '0 worse, .*2 with equal bits, 0 with other bits'
 for wrong in '--mode list' '--mode perf' '--after relu.one' '--run nothing'; do
     # shellcheck disable=SC2086
     expect_code 2 "$CLTRAIN" verify --seconds 2 $wrong

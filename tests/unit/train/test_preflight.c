@@ -56,8 +56,9 @@ TEST(ranks_that_differ_are_named)
         "rank 3 on node1 runs a different build of cltrain than rank 0 on node0: versions 1.2.4 and 1.2.3");
     make(told);
     told[1].samples = 499;
-    refused(told, false,
-            "rank 1 on node0 reads other data than rank 0 on node0: 499 training samples, and rank 0 has 500");
+    refused(
+        told, false,
+        "rank 1 on node0 reads other data than rank 0 on node0: 499 training samples, and rank 0 has 500");
     make(told);
     told[1].data[3] = 'x';
     refused(told, false, "the content of the training data differs");

@@ -165,7 +165,8 @@ void comm_memory_slice(const comm_memory *m, int64_t offset, int64_t count, comm
 /* The requirement on the order of additions in an all-reduce. */
 typedef enum comm_order {
     COMM_ANY_ORDER,
-    COMM_REPEATED, /* same ranks and hosts, same bits in every run, whichever algorithm was fastest */
+    COMM_REPEATED, /* every run with the same ranks on the same hosts gets the same bits: only algorithms that
+                    * give equal bits may be chosen */
     COMM_TREE      /* a binary tree over the ranks; one rank with several parts can compute a subtree */
 } comm_order;
 /* Sets the algorithm of this group's all-reduces: a name of comm_algorithm_name, or "auto": the usual one

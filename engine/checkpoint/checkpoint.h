@@ -187,8 +187,8 @@ CLT_SCOPED_POINTER(clt_checkpoint, clt_checkpoint_close)
 /* Which values of a parameter are meant: RAW: the optimizer's result; AVERAGED: its moving average
  * (optimizer.ema) if the run kept one. A saved model is evaluated with AVERAGED values. */
 typedef enum clt_values { CLT_VALUES_RAW, CLT_VALUES_AVERAGED } clt_values;
-/* A tensor of the model with these values; name: as in model.safetensors. False: the checkpoint has no such
- * tensor. The checkpoint must have been opened with its tensors. */
+/* Sets *out to the RAW or AVERAGED values of a model's tensor, whose name is as in model.safetensors. False:
+ * the checkpoint has no such tensor. The checkpoint must have been opened with its tensors. */
 bool clt_checkpoint_values(const clt_checkpoint *checkpoint, const char *name, clt_values values,
                            clt_named_tensor *out);
 /* True if the checkpoint has moving averages. */

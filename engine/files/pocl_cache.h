@@ -40,7 +40,7 @@ typedef struct clt_pocl_mended {
     char *closed;     /* a folder of PoCL's cache into which this user may not write; NULL: none */
 } clt_pocl_mended;
 
-/* True if the name is that of a folder in PoCL's cache: two letters from A to P. */
+/* True if a folder in PoCL's cache may have this name: two letters from A to P. */
 bool clt_pocl_folder_name(const char *name);
 
 /* Checks every built kernel and program in the cache and removes files that end too early or begin with

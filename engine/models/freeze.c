@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds parameters by patterns of names, and marks those of model.freeze, which training does not change.
- * Knows only names of parameters and patterns. */
+ * Finds parameters by patterns of names, and marks the ones that model.freeze names, which training does not
+ * change. Knows only names of parameters and patterns. */
 #include <fnmatch.h>
 #include <stdlib.h>
 

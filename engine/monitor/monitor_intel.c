@@ -102,7 +102,7 @@ static void take_line(client *c, double *memory, const char *key, double value, 
         if ((e = engine_named(c, key + 11)))
             e->used = value;
     } else if (strncmp(key, "drm-total-cycles-", 17) == 0) {
-        if ((e = engine_named(c, key + 17))) /* of the device: the same for every client */
+        if ((e = engine_named(c, key + 17))) /* a counter of the device, the same for every client */
             e->total = value;
     } else if (is_device_memory(key)) {
         *memory = (isnan(*memory) ? 0 : *memory) + bytes_of(value, unit);

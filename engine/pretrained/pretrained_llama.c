@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the config.json of a Llama, Mistral, Qwen2 or Qwen3 into keys of our llama: both the spelling of
- * transformers 4 (rope_theta and rope_scaling) and that of transformers 5 (rope_parameters). */
+ * Reads the config.json of a Llama, Mistral, Qwen2 or Qwen3 into keys of our llama. Both spellings are read:
+ * rope_theta and rope_scaling, as transformers 4 writes, and rope_parameters, as transformers 5 writes. */
 #include <math.h>
 #include <string.h>
 

@@ -393,7 +393,7 @@ static clt_status read_all(reader *r, const char *copy)
     return clt_fail_prefix(clt_sweep_make_trials(r->sweep, r->trials, total), "%s", clt_json_source(r->doc));
 }
 
-/* The word of a choice that only some families have; "": this one does not have it. */
+/* The value of a key that only some model families have; "" if the config's family does not have the key. */
 static const char *word_of(const clt_config *c, const char *key)
 {
     return clt_config_part_has(clt_config_chosen(c, "model.type"), key) ? clt_config_string(c, key) : "";

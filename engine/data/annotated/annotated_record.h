@@ -61,8 +61,8 @@ clt_status clt_annotated_read(const clt_annotated_rules *rules, clt_encoder *enc
 /* True if a task is about a whole text, or a pair of texts. */
 bool clt_annotated_whole(clt_annotated_task task);
 void clt_annotated_free(clt_annotated *a);
-/* Sets those of rules->text, second and label that are NULL to the first usual name that is a member of the
- * record. CLT_EDATA: the record has none of these names. */
+/* Sets each of rules->text, second and label that is NULL to the first of its usual names that is a member of
+ * the record. CLT_EDATA: the record has none of these names. */
 clt_status clt_annotated_members(clt_annotated_rules *rules, const char *line, size_t size);
 /* Tokens of the context that a window of a span record holds. */
 int64_t clt_annotated_room(const clt_annotated_rules *rules, const clt_annotated *a);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Annotated texts as samples of T tokens, for a bert with a classifier. Fields: x (T), [CLS] A [SEP] or [CLS]
- * A [SEP] B [SEP] and padding; segments (T), 1 for B [SEP]; document (T), 0 for the text and a different
- * number for each token of padding, so that the text's attention does not see it; for spans also outside
- * (2,T), 0 for the text and a very low number for padding, to be added to both logits; and y: the class; or
- * (T) the label of each word at its first token, else -1; or (2) the first and the last token of the answer,
- * 0 and 0 if it is not in the window; or the number, in f32. */
+ * Annotated texts as samples of T tokens, for a bert with a classifier. A sample has these fields:
+ * x (T): [CLS] A [SEP] or [CLS] A [SEP] B [SEP], then padding.
+ * segments (T): 1 for the tokens of B and the [SEP] after it, else 0.
+ * document (T): 0 for the text, and a different number for each token of padding, so that attention does not
+ * go from the text to padding.
+ * outside (2,T), only for data.task=span: 0 for the text, and a very low number for padding, which the model
+ * adds to the logits of the answer's first and last token.
+ * y depends on data.task. class: the class. tokens (T): the label of each word at its first token, else -1.
+ * span (2): the first and the last token of the answer; 0 and 0 if the answer is not in the window. number:
+ * the number, in f32. */
 #include <string.h>
 
 #include "engine/base/log.h"

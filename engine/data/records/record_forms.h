@@ -23,8 +23,8 @@ typedef enum clt_record_form {
  * byte that is wrong. Source: Rajpurkar et al. 2018, arXiv:1806.03822, and the files of its authors. */
 clt_status clt_squad_cut(clt_texts *texts, const char *bytes, size_t size);
 /* clt_texts.cut for labels of words: CoNLL's columns (column_file.h); each sentence is a document. A file is
- * left to be JSON Lines or a list if its name ends with .json, .jsonl or .ndjson, or if it begins as an
- * object of JSON or a list of such does. */
+ * read as JSON Lines, or as a list of JSON, instead if its name ends with .json, .jsonl or .ndjson, or if its
+ * first bytes begin an object of JSON or a list of objects. */
 clt_status clt_columns_cut(clt_texts *texts, const char *bytes, size_t size);
 
 /* clt_texts.cut for tables, whose rows are documents: files named .csv or .tsv, also with .gz after it. Other

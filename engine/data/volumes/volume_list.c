@@ -463,7 +463,8 @@ static clt_status check_masks_there(const listing *l)
     return CLT_OK;
 }
 
-/* Lists the volumes of a folder, then those of its subfolders; for images with masks only the images. */
+/* Lists the volumes of a folder, then the volumes of its subfolders; for images with masks it lists only the
+ * images. */
 static clt_status list_plain(listing *l)
 {
     const clt_volume_list_options *o = l->options;

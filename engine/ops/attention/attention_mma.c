@@ -136,7 +136,8 @@ static clt_status refuse_tile(const clt_attention *s)
              (long long)s->dim);
 }
 
-/* Gives the same answer for both directions, except for the types of gradients. */
+/* Checks the tiles of the backward kernels as well, so that both directions of a call use this variant, or
+ * neither does. Only mma_accepts_backward checks the types of gradients. */
 static bool mma_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     const clt_call *call = problem;

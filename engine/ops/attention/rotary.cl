@@ -61,8 +61,8 @@
 #define TURNS_OF_A_RADIAN 0x28BE60DB9391054AUL
 
 /* The angle between neighbouring positions of a pair (2^64: a radian), reduced for texts that are longer
- * than those of earlier training. In 64-bit fractions, since an error of the angle grows with the position.
- * low, high: 2^61 for a radian. */
+ * than the texts of earlier training. It is a 64-bit fraction, since an error of the angle grows with the
+ * position. low, high: 2^61 for a radian. */
 #if SCALING == 1
 static inline ulong rotary_scaled(ulong power, uint i, ulong least, int first, uint last, ulong step)
 {

@@ -93,7 +93,8 @@ static ocl_gemm plain_product(const clt_conv *c)
     return g;
 }
 
-/* The product of a phase. It writes to `to` rows of c.s.channels numbers of type `type`. */
+/* The product that computes a phase of the image's gradient. Its result, in tensor `to`, has rows of
+ * c.s.channels numbers of the type `type`. */
 static ocl_gemm phase_product(const clt_conv *c, const phase *p, int32_t turned, int32_t to, clt_dtype type)
 {
     const clt_spatial *s = &c->s;

@@ -262,7 +262,7 @@ static const ocl_variant *const backward_variants[] = {&backward_depthwise, &bac
 #define WINOGRAD_TILES_TRAINING 16
 
 /* Implicit products come before the matrix of windows wherever a backend reads windows. Both multiply the
- * same numbers, in kernels with the same tiles. But the matrix, whose size is that of the image times the
+ * same numbers, in kernels with the same tiles. But the matrix, which is as large as the image times the
  * number of elements of a window, is written and read again, and for the gradient of the image its elements
  * are then added up. Implicit products spend 25 to 45 instructions on each step of a tile instead. With
  * matrix units these fit between the multiplications, which leave issue slots idle

@@ -19,7 +19,7 @@
  * grads   dx = dy * scale / std for floats: write or accumulate
  * units   mean, std: unit of x * scale
  * memory  no workspace
- * errors  CLT_ESHAPE for an x of 64-bit type, for lists whose length is not that of x's dimension 1
+ * errors  CLT_ESHAPE for an x of 64-bit type, for lists whose length is not the size of x's dimension 1
  * source  -
  * tested  verify -t 'cast*', tol 4; exact by default */
 

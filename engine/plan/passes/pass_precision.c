@@ -47,7 +47,8 @@ static clt_status prove_f32(const clt_plan *plan)
     return CLT_OK;
 }
 
-/* Marks the tensors that a sum reads. */
+/* Marks the tensors that a residual sum (CLT_OP_SUM) reads, directly or through views and through ops that
+ * work in f32 if an input is f32 (CLT_OP_FOLLOWS). */
 static clt_status find_summed(precision *p)
 {
     const uint32_t passes = CLT_OP_FOLLOWS | CLT_OP_VIEW;

@@ -57,12 +57,13 @@ static bool is_there(const share *s, int32_t value)
     return s->holds[value] != 0 && s->holds[value] == s->writes[memory_of(s, value)];
 }
 
-/* The gradient of an input that the work itself writes, -1 if it writes none. */
+/* The tensor to which the work writes the gradient of input number `input`; -1: it writes none. */
 static int32_t written(const clt_work *work, int input)
 {
     return work->kind == CLT_WORK_ADD ? (input == 0 ? work->add_to : -1) : work->din[input];
 }
 
+/* The tensor from which the work reads the gradient of output number `output`; -1: it reads none. */
 static int32_t read_by(const clt_work *work, int output)
 {
     return work->kind == CLT_WORK_ADD ? (output == 0 ? work->add_from : -1) : work->dout[output];

@@ -123,10 +123,12 @@ clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out);
 int32_t clt_job_share(const clt_job *job, int rank, int64_t *first);
 /* The part of all micro-batches of a step that the job's own rank computes, 0 to 1. */
 float clt_job_part(const clt_job *job);
-/* job_batch.c, for job.c. read: sets micro_batch, global_batch and accumulation (CLT_ECONFIG, CLT_ERANKS:
- * they do not fit). most: micro-batches in a step of the rank that has the most. */
+/* job_batch.c, for job.c: sets micro_batch, global_batch and accumulation from the config. CLT_ECONFIG,
+ * CLT_ERANKS: the sizes do not divide each other, or do not suit the number of ranks. */
 clt_status clt_job_read_batch(clt_job *job);
-clt_status clt_job_check_batch(clt_job *job); /* read's second half, after micro_batch changed */
+/* The second half of clt_job_read_batch, for a micro_batch that has changed. */
+clt_status clt_job_check_batch(clt_job *job);
+/* Number of micro-batches that the rank with the most of them computes in a step. */
 int32_t clt_job_most(const clt_job *job);
 /* job_targets.c: whether there are losses on y, and all of them are regression losses; CLT_EDATA if the
  * targets of a source (NULL: none) do not suit the losses. */
@@ -134,19 +136,19 @@ bool clt_job_is_regression(const clt_graph *graph);
 clt_status clt_job_check_targets(const clt_graph *graph, const clt_source *source);
 /* Number of ranks that have clt_job_most micro-batches in a step; the others have one fewer. */
 int32_t clt_job_present(const clt_job *job);
-/* allows: whether a micro-batch divides the given global batch so that every rank has one. most: the
- * largest micro-batch that is tried if no global batch is given. */
+/* Whether a micro-batch of this size divides the given global batch so that every rank has one. */
 bool clt_job_allows_micro_batch(const clt_job *job, int64_t micro_batch);
+/* The largest micro-batch that is tried if no global batch is given. */
 int64_t clt_job_most_micro_batch(const clt_job *job);
-/* job.c, for job_fits.c. see: notes the device and the order of the update. plan_train, plan_eval: make a
- * plan. */
+/* job.c, for job_fits.c: notes the device and the order of the update. */
 void clt_job_see(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order);
+/* job.c, for job_fits.c: make the plan of training, and of evaluation. */
 clt_status clt_job_plan_train(clt_job *job);
 clt_status clt_job_plan_eval(clt_job *job);
-/* job_fits.c, for job.c. plan_both: makes one plan or both; they keep derived tensors
- * (engine/plan/derived.c) if these fit into desc.usable_bytes. name_what_fits: this thread's error is lack
- * of memory; adds to its text a micro-batch that would fit. */
+/* job_fits.c, for job.c: makes the plan of training, of evaluation, or both. The plans keep derived tensors
+ * (engine/plan/derived.c) if these fit into desc.usable_bytes. */
 clt_status clt_job_plan_both(clt_job *job, bool train, bool eval);
+/* Adds a micro-batch that would fit to the text of this thread's error, which must be a lack of memory. */
 clt_status clt_job_name_what_fits(const clt_job *job);
 /* The amount of data that a training reads in all its steps. */
 typedef struct clt_job_amount {

@@ -14,10 +14,10 @@ typedef struct clt_schedule {
     double peak, min;    /* learning rates */
     int64_t warmup;      /* updates: lr = peak * (u+1)/warmup for u < warmup */
     int64_t horizon;     /* number of updates in the whole run */
-    int64_t every;       /* STEP */
-    double factor;       /* STEP */
-    double power;        /* POLY */
-    int64_t decay_steps; /* WSD; 0: a fifth of the horizon */
+    int64_t every;       /* STEP: updates between two changes of the rate */
+    double factor;       /* STEP: the rate is multiplied by it at each change */
+    double power;        /* POLY: exponent of the decay */
+    int64_t decay_steps; /* WSD: updates in the final decay; 0: a fifth of the horizon */
 } clt_schedule;
 
 /* Sets the horizon to the steps of the run. Warm-up and final decay that are longer are shortened to a tenth

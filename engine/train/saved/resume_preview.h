@@ -18,7 +18,8 @@ typedef struct clt_resume_preview {
 
 /* Refuses what clt_run_resume refuses; sets step, update and continuation. Needs the job's data, no plan. */
 clt_status clt_resume_preview_check(clt_resume_preview *preview, const clt_job *job);
-/* tells: logs the warnings of clt_run_resume. Sets state. The job is planned. */
+/* Sets the members of `state` that tell of the best checkpoint, as clt_run_resume would. With `tells` it also
+ * logs the warnings that clt_run_resume would log. The job must have its plans. */
 void clt_resume_preview_warn(clt_resume_preview *preview, const clt_job *job, bool tells);
 void clt_resume_preview_close(clt_resume_preview *preview);
 CLT_SCOPED_VALUE(clt_resume_preview, clt_resume_preview_close)

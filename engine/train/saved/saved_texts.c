@@ -115,7 +115,8 @@ static void *compute_prints(void *context)
     clt_status status = clt_source_read_fingerprint(job->train_source, p->train);
     if (status == CLT_OK && job->eval_source)
         status = clt_source_read_fingerprint(job->eval_source, p->eval);
-    clt_error_clear(); /* the training needs the same bytes, and reports why they are missing */
+    /* no error is reported here: if bytes are missing, the training fails when it reads them, and says why */
+    clt_error_clear();
     pthread_mutex_lock(&p->lock);
     p->known = status == CLT_OK && !atomic_load(&p->stopped);
     p->over = true;

@@ -276,8 +276,8 @@ clt_status ocl_source_check_options(const char *family, const char *text, const 
                      name,
                      strstr(text, "#pragma option") == NULL
                          ? ""
-                         : "; they come from a source tree, and CLTRAIN_KERNEL_DIR takes kernels/ of a build "
-                           "folder");
+                         : "; the kernels come from a source tree: set CLTRAIN_KERNEL_DIR to kernels/ of a "
+                           "build folder");
     }
     return CLT_OK;
 }

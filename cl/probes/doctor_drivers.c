@@ -275,8 +275,8 @@ static void tell_repair(ocl_doctor_state *d, const ocl_icd_report *r)
     if (r->state == OCL_ICD_REPAIRED)
         ocl_finding(
             d, OCL_FINDING_NOTE, NULL,
-            "cltrain set %s=%s for this process: the entries of %s and its own (CLTRAIN_ICD_REPAIR=off "
-            "keeps it from doing so)",
+            "cltrain set %s=%s for this process; that folder has the entries of %s and the entries that "
+            "cltrain made (CLTRAIN_ICD_REPAIR=off turns this off)",
             r->variable, r->folder, r->system);
     if (r->rusticl[0] != '\0')
         ocl_finding(

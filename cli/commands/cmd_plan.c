@@ -116,7 +116,8 @@ static void print_summary(const clt_description *d, clt_str *out)
             (long long)job->micro_batch, job->accumulation, (long long)job->global_batch,
             CLT_PLURAL(job->global_batch));
     if (job->auto_micro && d->largest <= 0)
-        row(out, "", "data.micro_batch is auto: none fits, and this is the smallest");
+        row(out, "", "data.micro_batch is auto: no size fits; this plan has the smallest, %lld",
+            (long long)job->micro_batch);
     else if (job->auto_micro)
         row(out, "", "data.micro_batch is auto: %lld was found to fit%s", (long long)job->micro_batch,
             job->given_global > 0 ? "" : "; data.global_batch is not given, so it follows from it");

@@ -97,7 +97,7 @@ static clt_status read_zip(clt_pytorch *p)
     if (order)
         CLT_TRY(clt_zip_check(order, p->path, CLT_ECHECKPOINT));
     if (order && (order->size != 6 || memcmp(order->data, "little", 6) != 0))
-        REFUSE("%s: its numbers are not little-endian, which is not read", p->path);
+        REFUSE("%s: its numbers are not little-endian; save it again on a little-endian machine", p->path);
     if (!pickle)
         return CLT_ENOMEM;
     CLT_TRY(clt_zip_check(pickle, p->path, CLT_ECHECKPOINT));
@@ -117,7 +117,8 @@ static clt_status read_old(clt_pytorch *p)
         if (i == 2) {
             const clt_pickle_value *little = clt_pickle_get(part.root, "little_endian");
             if (little && little->kind == CLT_PICKLE_BOOL && !little->integer)
-                REFUSE("%s: its numbers are not little-endian, which is not read", p->path);
+                REFUSE("%s: its numbers are not little-endian; save it again on a little-endian machine",
+                       p->path);
         }
         if (i == 3)
             p->pickle = part;

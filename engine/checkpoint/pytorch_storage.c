@@ -182,8 +182,9 @@ static clt_status read_storage(const clt_pytorch *p, uint64_t element, const uin
         elements = elements << 8 | (*at)[i];
     *at += 8;
     if (!clt_mul_u64(elements, element, &out->bytes) || out->bytes > (uint64_t)(end - *at))
-        REFUSE("%s: storage '%s' of %" PRIu64 " elements leaves the file; it may be truncated", p->path,
-               out->key, elements);
+        REFUSE("%s: storage '%s' of %" PRIu64
+               " elements reaches beyond the end of the file; it may be truncated",
+               p->path, out->key, elements);
     out->data = *at;
     *at += out->bytes;
     return CLT_OK;

@@ -117,10 +117,11 @@ const clt_config_key clt_config_common[] = {
                    "embeddings and norms that enter them, and of their gradients; mode: as precision.mode "
                    "says; f32: as torch.autocast keeps them, more exact, with more memory and traffic"),
 
-    CLT_KEY_BOOL("parallel.deterministic", "true",
-                 "sums over the ranks have the same bits again in a run that is repeated, whichever "
-                 "algorithm was measured to be the fastest; false: MPI's own all-reduce (native), whose "
-                 "order of additions is unknown, may be chosen and takes part in the measurement"),
+    CLT_KEY_BOOL(
+        "parallel.deterministic", "true",
+        "a run that is repeated gets the same bits from its sums over the ranks, whichever algorithm "
+        "was measured to be the fastest; false: MPI's own all-reduce (native), whose order of "
+        "additions is unknown, is measured, too, and may be chosen"),
     CLT_KEY_BOOL(
         "parallel.rank_invariant", "false",
         "the same bits with 1, 2, 4 ... ranks and the same data.global_batch: micro-batches are added up as "

@@ -79,7 +79,9 @@ static clt_status read_end(archive *a)
     if (disk != 0)
         REFUSE(a, "%s: the archive is one of several parts, which is not supported", a->path);
     if (a->directory > limit || a->directory_bytes > limit - a->directory)
-        REFUSE(a, "%s: the archive's directory of %" PRIu64 " bytes at byte %" PRIu64 " leaves the file",
+        REFUSE(a,
+               "%s: the archive's directory of %" PRIu64 " bytes at byte %" PRIu64
+               " reaches beyond the end of the file; it may be truncated",
                a->path, a->directory_bytes, a->directory);
     if (a->count > a->directory_bytes / CENTRAL_BYTES)
         REFUSE(a, "%s: %" PRIu64 " entries do not fit in the archive's directory of %" PRIu64 " bytes",
@@ -131,8 +133,10 @@ static clt_status find_data(const archive *a, const record *r, clt_zip_entry *en
     uint64_t name = little(local + 26, 2), before = LOCAL_BYTES + name + little(local + 28, 2);
     uint64_t left = limit - r->begin;
     if (before > left || r->packed > left - before)
-        REFUSE(a, "%s: entry '%.200s' of %" PRIu64 " bytes leaves the file; it may be truncated", a->path,
-               entry->name, r->packed);
+        REFUSE(a,
+               "%s: entry '%.200s' of %" PRIu64
+               " bytes reaches beyond the end of the file; it may be truncated",
+               a->path, entry->name, r->packed);
     if (name != r->name || memcmp(local + LOCAL_BYTES, entry->name, name) != 0)
         REFUSE(a, "%s: entry '%.200s' has another name in its own header than in the directory", a->path,
                entry->name);
@@ -175,11 +179,13 @@ static clt_status read_entry(const archive *a, clt_zip *zip, const uint8_t **at)
                 .begin = little(p + 42, 4)};
     clt_zip_entry *entry = &zip->entries[zip->count];
     if (r.name + r.extra + r.comment > (size_t)(end - p) - CENTRAL_BYTES)
-        REFUSE(a, "%s: entry %zu of the archive's directory leaves the directory", a->path, zip->count);
+        REFUSE(a, "%s: entry %zu of the archive's directory reaches beyond the directory's end", a->path,
+               zip->count);
     CLT_TRY(copy_name(a, zip, p, &r, entry));
     CLT_TRY(read_wide(a, entry->name, p + CENTRAL_BYTES + r.name, &r));
     if (r.flags & (1u | 1u << 6 | 1u << 13))
-        REFUSE(a, "%s: entry '%.200s' is encrypted, which is not read", a->path, entry->name);
+        REFUSE(a, "%s: entry '%.200s' is encrypted; save the file again without encryption", a->path,
+               entry->name);
     if (r.method == 0 && r.packed != r.size)
         REFUSE(a, "%s: entry '%.200s' is not compressed, but has two sizes", a->path, entry->name);
     CLT_TRY(find_data(a, &r, entry));

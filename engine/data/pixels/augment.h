@@ -86,8 +86,10 @@ void clt_augment_blend(const clt_augment *a, const clt_mix *mix, uint8_t *x, con
     CLT_CROP_KEYS,                                                                                           \
         CLT_KEY_FLOAT("data.brightness", 0, 100, "0", "",                                                    \
                       "training: random factor of the brightness, from 1 - x to 1 + x"),                     \
-        CLT_KEY_FLOAT("data.contrast", 0, 100, "0", "", "the same of the contrast"),                         \
-        CLT_KEY_FLOAT("data.saturation", 0, 100, "0", "", "the same of the saturation"),                     \
+        CLT_KEY_FLOAT("data.contrast", 0, 100, "0", "",                                                      \
+                      "training: random factor of the contrast, from 1 - x to 1 + x"),                       \
+        CLT_KEY_FLOAT("data.saturation", 0, 100, "0", "",                                                    \
+                      "training: random factor of the saturation, from 1 - x to 1 + x"),                     \
         CLT_KEY_FLOAT("data.hue", 0, 0.5, "0", "turns", "training: random turn of the hue, from -x to x"),   \
         CLT_KEY_FLOAT("data.mixup", 0, 100, "0", "",                                                         \
                       "training: alpha of the beta distribution from which the share of a sample in its "    \

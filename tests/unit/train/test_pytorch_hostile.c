@@ -503,7 +503,7 @@ TEST(damaged_archives)
     assert_change_refused(50, 'Z', "CRC-32");
     assert_change_refused(-1, 1, "no directory at its end");
     assert_change_refused(-22, 'Q', "no directory at its end");
-    assert_change_refused(-3, 0x7f, "leaves the file");
+    assert_change_refused(-3, 0x7f, "beyond the end of the file");
     assert_change_refused(-18, 1, "one of several parts");
     char tar[600] = "weights";
     memcpy(tar + 257, "ustar", 5);

@@ -136,8 +136,8 @@ static clt_status refuse_tile(const clt_attention *s)
              (long long)s->dim);
 }
 
-/* Checks the tiles of the backward kernels as well, so that both directions of a call use this variant, or
- * neither does. Only mma_accepts_backward checks the types of gradients. */
+/* Checks the tiles of the backward kernels as well, so that the backward variant accepts the same problems,
+ * except for the types of gradients, which only mma_accepts_backward checks. */
 static bool mma_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     const clt_call *call = problem;

@@ -108,7 +108,7 @@ expect_code 0 "$CLTRAIN" predict run_tokens words.txt --out words.predicted.json
 expect_same tokens.predicted.jsonl words.predicted.jsonl
 sed '5s/ .*//; 9s/ .*/ B-LEFT/' words.conll >broken.conll
 expect_code 3 "$CLTRAIN" data verify tokens.json data.path=broken.conll 'data.class_names=["B-DOWN","B-UP","O"]'
-expect_text "broken.conll', line 3: line 5: it has 1 column, and the file's first word has 2" "the label 'B-LEFT' is none"
+expect_text "broken.conll', line 3: line 5: it has 1 column, and the file's first word has 2" "the label 'B-LEFT' is not one of"
 
 # --- entities: labels that change at random; an independent count of the predictions gives the same
 # figures ---
@@ -170,7 +170,7 @@ done
 # --- bad records ---
 { sed -n 1,3p class.jsonl; echo '{"sentence": "hello"}'; echo 'no record'; echo '{"sentence": "hello", "label": "sideways"}'; sed -n 4,9p class.jsonl; } >bad.jsonl
 expect_code 3 "$CLTRAIN" data verify class.json data.path=bad.jsonl 'data.class_names=["down","up"]'
-expect_text "bad.jsonl', line 4" "line 5" "line 6" "the label 'sideways' is none" '3 of 72 are bad'
+expect_text "bad.jsonl', line 4" "line 5" "line 6" "the label 'sideways' is not one of" '3 of 72 are bad'
 expect_code 3 "$CLTRAIN" train class.json data.path=bad.jsonl --out none
 expect_text 'data.on_bad_sample=skip' '2 of 12'
 expect_code 0 "$CLTRAIN" train class.json data.path=bad.jsonl 'data.class_names=["down","up"]' data.on_bad_sample=skip train.steps=1 --out skipped

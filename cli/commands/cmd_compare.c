@@ -347,7 +347,8 @@ static bool first_with_loss(const comparison *c, int run, const char *name)
     return true;
 }
 
-/* Appends the columns of each of several losses, as csv_keys does. A title is the path to the value in JSON. */
+/* Appends the columns of each of several losses, as csv_keys does. A title is the path to the value in
+ * JSON. */
 static void csv_losses(const comparison *c, int row, clt_str *out)
 {
     for (int i = 0; i < c->count; i++)

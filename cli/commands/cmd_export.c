@@ -294,8 +294,8 @@ static void tell_table(const clt_table *t, const char *checkpoint)
                  checkpoint);
 }
 
-/* Prints how another program turns cells into the inputs, and what the output means, if the checkpoint is of a
- * run on a table: the weights alone do not tell. */
+/* Prints how another program turns cells into the inputs, and what the output means, if the checkpoint is
+ * of a run on a table: the weights alone do not tell. */
 static clt_status tell_inputs(const char *checkpoint)
 {
     CLT_SCOPED(clt_checkpoint) *saved = NULL;

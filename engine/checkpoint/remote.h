@@ -44,9 +44,9 @@ clt_status clt_remote_best_before(clt_remote *remote, int64_t step, const char *
 /* Checks the manifest, and that each file that it lists is there with its size. content: reads every file,
  * too, and checks its sum. CLT_ECHECKPOINT: something is missing or damaged. */
 clt_status clt_remote_verify(clt_remote *remote, const clt_remote_step *step, bool content);
-/* Whether what a fetch has begun at a path, whose name ends with the mark of its process (clt_process_mark), is
- * left over: the process is gone, or nothing there has changed for a day. The second counts for processes of
- * other machines that share the folder. */
+/* Whether what a fetch has begun at a path, whose name ends with the mark of its process
+ * (clt_process_mark), is left over: the process is gone, or nothing there has changed for a day. The
+ * second counts for processes of other machines that share the folder. */
 bool clt_fetch_is_abandoned(const char *path, const char *mark);
 /* Copies a checkpoint to folder/step_N once it is verified. replace: a local folder with this name is
  * replaced; otherwise it is CLT_EUSAGE. CLT_ECHECKPOINT: the uploaded checkpoint is damaged, and no local
@@ -62,11 +62,11 @@ extern const char *const clt_remote_texts[CLT_REMOTE_TEXTS];
  * function looks in a run folder, the second one below the address. */
 clt_status clt_run_mark(const char *folder, uint64_t *out);
 clt_status clt_remote_run_mark(clt_remote *remote, uint64_t *out);
-/* remote_put.c. put_texts: uploads the texts that a run folder has; *claimed becomes true once metrics.jsonl is
- * there. withdraw: deletes the manifest that a step has there before its files are replaced, so that nobody
- * takes a mixture of two uploads for a checkpoint; *refused: the keys do not allow that, and the status is a
- * failure. put_step: uploads the files `names` of a checkpoint's folder, the manifest last; *bytes: their
- * sizes. */
+/* remote_put.c. put_texts: uploads the texts that a run folder has; *claimed becomes true once
+ * metrics.jsonl is there. withdraw: deletes the manifest that a step has there before its files are
+ * replaced, so that nobody takes a mixture of two uploads for a checkpoint; *refused: the keys do not
+ * allow that, and the status is a failure. put_step: uploads the files `names` of a checkpoint's folder,
+ * the manifest last; *bytes: their sizes. */
 clt_status clt_remote_put_texts(clt_remote *remote, const char *folder, bool *claimed);
 clt_status clt_remote_withdraw(clt_remote *remote, int64_t step, bool *refused);
 clt_status clt_remote_put_step(clt_remote *remote, int64_t step, const char *folder,

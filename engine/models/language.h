@@ -35,7 +35,8 @@ clt_status clt_language_add(clt_language *m, const char *op, const char *name, c
                             const int32_t *inputs, int n, const clt_attr_given *attrs, clt_node **node);
 /* Adds a layer that reads the output of the layer before it. */
 clt_status clt_language_next(clt_language *m, const char *op, const char *name, const clt_attr_given *attrs);
-/* Adds a linear layer that reads the output of the layer before it, with its low-rank adapter if it has one. */
+/* Adds a linear layer that reads the output of the layer before it, with its low-rank adapter if it has
+ * one. */
 clt_status clt_language_linear(clt_language *m, const char *name, const clt_attr_given *attrs,
                                clt_node **node);
 /* Adds the tensor `before` to the output of the layer that was added last: the end of a branch. */

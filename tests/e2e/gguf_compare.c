@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tool for the test scripts that reads GGUF files without the code that writes them. gguf_compare FILE prints
- * the header, the settings and the tensors; gguf_compare FILE WEIGHTS HEADS KV_HEADS compares every value with the
- * weights of a folder of transformers: f32 exactly, 16 bits by rounding, q8_0 within half a step of its block.
- * HEADS 0: the rows of queries and keys are as in the folder. */
+ * A tool for the test scripts that reads GGUF files without the code that writes them. gguf_compare FILE
+ * prints the header, the settings and the tensors; gguf_compare FILE WEIGHTS HEADS KV_HEADS compares every
+ * value with the weights of a folder of transformers: f32 exactly, 16 bits by rounding, q8_0 within half a
+ * step of its block. HEADS 0: the rows of queries and keys are as in the folder. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

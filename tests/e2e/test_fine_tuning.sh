@@ -125,7 +125,7 @@ expect_text '"eos_token_id":338,'
 asked=("$CLTRAIN" generate listed --chat --prompt 'what can' --max-new 5 --temperature 0)
 every="model.stop_tokens=[$(seq -s , 0 400)]"
 expect_code 0 "${asked[@]}" "$every"
-expect_text '^1 tokens in'
+expect_text '^1 token in '
 expect_code 0 "${asked[@]}" "$every" --ignore-eos
 expect_text '^5 tokens in'
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target for images and for packs of them. The first byte says what follows: 0 to 3 an image, of which
- * the whole, a part and a part at a smaller size are decoded; 4 a pack, whose images are all decoded. */
+ * libFuzzer target for images and for packs of them. The first byte says what follows: 0 to 3 an image, of
+ * which the whole, a part and a part at a smaller size are decoded; 4 a pack, whose images are all
+ * decoded. */
 #include "tests/fuzz/fuzz_data.h"
 
 #include "engine/data/images/image_pack.h"

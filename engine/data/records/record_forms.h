@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files of records in forms other than JSON Lines and lists of JSON, as data sets are published: SQuAD's JSON, whose questions
- * lie in paragraphs of articles, CoNLL's columns, a word on each line, and tables (table_file.h). Their
- * records stay where they lie in the file; each is turned into an object of JSON when it is read. It knows
- * nothing of tokens and classes. */
+ * Files of records in forms other than JSON Lines and lists of JSON, as data sets are published: SQuAD's
+ * JSON, whose questions lie in paragraphs of articles, CoNLL's columns, a word on each line, and tables
+ * (table_file.h). Their records stay where they lie in the file; each is turned into an object of JSON
+ * when it is read. It knows nothing of tokens and classes. */
 #ifndef ENGINE_DATA_RECORDS_RECORD_FORMS_H
 #define ENGINE_DATA_RECORDS_RECORD_FORMS_H
 

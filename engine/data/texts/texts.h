@@ -50,10 +50,10 @@ typedef struct clt_texts {
 } clt_texts;
 
 /* clt_texts_add: adds the texts of an entry (clt_text_paths). CLT_EDATA, with the file and for records the
- * line or its number in the list: a file that is not text, a record that is not an object or has no string in the member
- * json_key, or a file that looks like records while json_key is "" and any_lines is false. Of a folder
- * or pattern, files of other kinds (images, archives) are left out with a warning, unless they are more
- * than half. A process reads the standard input once, however often it is named. */
+ * line or its number in the list: a file that is not text, a record that is not an object or has no string
+ * in the member json_key, or a file that looks like records while json_key is "" and any_lines is false.
+ * Of a folder or pattern, files of other kinds (images, archives) are left out with a warning, unless they
+ * are more than half. A process reads the standard input once, however often it is named. */
 clt_status clt_texts_add(clt_texts *texts, const char *entry);
 /* For `cut`: adds a document of the newest file, whose `bytes` are part of the file's text. Several documents
  * may share the same bytes. */

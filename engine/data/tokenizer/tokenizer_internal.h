@@ -58,7 +58,8 @@ typedef struct clt_around {
     int count;
 } clt_around;
 
-/* WordPiece, the tokenizer of BERT (tokenizer_wordpiece.c). A piece that continues a word begins with "##". */
+/* WordPiece, the tokenizer of BERT (tokenizer_wordpiece.c). A piece that continues a word begins with
+ * "##". */
 #define CLT_PIECE_PREFIX "##"
 typedef struct clt_wordpiece {
     bool on;          /* the tokenizer is a WordPiece; merges and the rules of BPE are then not used */

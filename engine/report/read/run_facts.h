@@ -9,13 +9,12 @@
 #include "engine/report/read/sheet.h"
 
 /* X(enumerator, then the members of clt_column: key, title, form, better, on_page, head, decimals, rank,
- * always).
- * From LOSS to BEST_EVAL_STEP: facts that each of several losses has, too. LOSS is the loss of the last
- * step, MEAN_LOSS the mean over the last fiftieth of the run. ACCURACY is the best of all evaluations; without
- * evaluations, of the last training steps. Peak memory is what the device's buffers took, or what the plan
- * says. From COST on: facts of runs with a price (run_cost.h); what tokens, samples and an epoch cost includes
- * the time that trained nothing. UTILIZATION and ENERGY: facts of runs whose devices were monitored
- * (monitor.h). */
+ * always). From LOSS to BEST_EVAL_STEP: facts that each of several losses has, too. LOSS is the loss of
+ * the last step, MEAN_LOSS the mean over the last fiftieth of the run. ACCURACY is the best of all
+ * evaluations; without evaluations, of the last training steps. Peak memory is what the device's buffers
+ * took, or what the plan says. From COST on: facts of runs with a price (run_cost.h); what tokens, samples
+ * and an epoch cost includes the time that trained nothing. UTILIZATION and ENERGY: facts of runs whose
+ * devices were monitored (monitor.h). */
 #define CLT_FACT_MAP(X)                                                                                      \
     X(STEPS, "steps", "steps", STEP, NEITHER, true, "steps", 0, 3, true)                                     \
     X(LOSS, "loss", "loss", NUMBER, LESS, false, "loss", 4, 0, true)                                         \

@@ -122,7 +122,8 @@ clt_metric clt_run_speed_metric(const clt_run_record *record);
 const char *clt_run_loss_kind(const clt_run_record *record, char *buffer, size_t size);
 /* True if the run trains a language model. */
 bool clt_run_is_language(const clt_run_record *record);
-/* The perplexity of a language model at a loss; NAN of another model, and where the loss is a sum of several. */
+/* The perplexity of a language model at a loss; NAN of another model, and where the loss is a sum of
+ * several. */
 double clt_run_perplexity(const clt_run_record *record, double loss);
 /* Seconds spent on training in all sessions, NAN if unknown. */
 double clt_run_seconds(const clt_run_record *record);

@@ -22,8 +22,9 @@ const char *clt_value_text(double value, int decimals, char *buffer, size_t size
 void clt_csv_quoted(clt_str *out, const char *text);
 
 /* The line of a step. columns: most characters, 0: no limit. Step, loss and speed are always shown; then,
- * while there is room: time left, skipped updates, learning rate, time of the step, each of several losses, accuracy, gradient norm,
- * communication, loss scale and, with `bar`, a progress bar. Returns buffer. */
+ * while there is room: time left, skipped updates, learning rate, time of the step, each of several
+ * losses, accuracy, gradient norm, communication, loss scale and, with `bar`, a progress bar. Returns
+ * buffer. */
 const char *clt_step_line(const clt_step_metrics *m, int columns, bool bar, char buffer[CLT_LINE_SIZE]);
 /* Decides which steps get a line that stays on the console. */
 typedef struct clt_line_pace {

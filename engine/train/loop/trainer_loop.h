@@ -192,8 +192,8 @@ CLT_SCOPED_POINTER(clt_uploader, clt_uploader_close)
 clt_status clt_upload_begin(clt_loop *loop);
 /* Whether a step was complete in object storage at the start; false without checkpoint.upload. */
 bool clt_upload_has(const clt_loop *loop, int64_t step);
-/* The newest best evaluation before `step` whose checkpoint was complete there at the start; its step is -1 if
- * there is none. */
+/* The newest best evaluation before `step` whose checkpoint was complete there at the start; its step is
+ * -1 if there is none. */
 clt_status clt_upload_best_before(const clt_loop *loop, int64_t step, clt_best_evaluation *out);
 void clt_upload_saved(clt_loop *loop, const clt_save_result *result);
 void clt_upload_look(clt_loop *loop);

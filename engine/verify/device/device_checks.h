@@ -29,7 +29,8 @@ long double clt_real_exact(int which, float a, float b, float c);
  * result too large for f32 may be infinite. */
 double clt_real_error(float got, long double exact);
 /* The same for the result of a function. If the device flushes numbers below 2^-126, each such argument,
- * and such a result, before or after it is rounded, may be 0. *exact: the exact value for the arguments as they are. */
+ * and such a result, before or after it is rounded, may be 0. *exact: the exact value for the arguments as
+ * they are. */
 double clt_real_function_error(int which, const float arguments[3], float got, bool flushes,
                                long double *exact);
 /* The same for sinpi and cospi of a driver that multiplies x by pi in f64 and does not reduce it before

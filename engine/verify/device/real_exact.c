@@ -121,8 +121,8 @@ static bool is_subnormal(float f)
     return f != 0.0f && fabsf(f) < FLT_MIN;
 }
 
-/* Whether the exact result of a multiplication or fma is below 2^-126 before it is rounded to `exact`: numbers
- * a little below round to 2^-126, and a device that flushes may look before it rounds or after. */
+/* Whether the exact result of a multiplication or fma is below 2^-126 before it is rounded to `exact`:
+ * numbers a little below round to 2^-126, and a device that flushes may look before it rounds or after. */
 static bool is_tiny_before(int which, float a, float b, float c, long double exact)
 {
     if (fabsl(exact) != (long double)FLT_MIN || (which != BUILTIN_MULTIPLY && which != BUILTIN_FMA))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checked arithmetic, allocation limits, arenas, growing strings, tables of pointers, edit distance (against a
- * plain recursion), number text. Knows only engine/base. ctest-labels: quick */
+ * Checked arithmetic, allocation limits, arenas, growing strings, tables of pointers, edit distance
+ * (against a plain recursion), number text. Knows only engine/base. ctest-labels: quick */
 #include "tests/unit/test.h"
 
 #include "engine/base/index_map.h"

@@ -125,7 +125,8 @@ TEST(test_refusals)
     refused(&bf16, &turing, "no matrix units for bf16");
     refused(&f32, &turing, "no matrix units for tf32");
     refused(&f16, &none, "no matrix units for f16");
-    /* The checker tries every style, but NVIDIA's compiler refuses instructions that its GPU does not have. */
+    /* The checker tries every style, but NVIDIA's compiler refuses instructions that its GPU does not
+     * have. */
     turing.quirks |= OCL_QUIRK_ANY_STYLE;
     none.quirks |= OCL_QUIRK_ANY_STYLE;
     refused(&bf16, &turing, "no matrix units for bf16");

@@ -526,7 +526,8 @@ TEST(test_turns)
     unsetenv("CLTRAIN_BUILDERS");
 }
 
-/* Two programs of a list do not build: the first one is always reported, whatever the order of the threads. */
+/* Two programs of a list do not build: the first one is always reported, whatever the order of the
+ * threads. */
 TEST(test_error_in_the_middle)
 {
     ocl_program_request requests[] = {

@@ -389,8 +389,8 @@ TEST(squad_that_is_refused)
 
 /* --- tables --- */
 
-/* Quotes in GLUE's TSV are characters, in CSV they may hold line breaks; columns have names, in the file or in
- * the config, and the usual ones are found. */
+/* Quotes in GLUE's TSV are characters, in CSV they may hold line breaks; columns have names, in the file
+ * or in the config, and the usual ones are found. */
 TEST(rows_of_tables)
 {
     static const struct {

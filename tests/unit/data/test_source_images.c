@@ -190,7 +190,8 @@ static uint64_t load(const char *members, int workers, int64_t first, int64_t la
     return clt_hash64_end(&hash);
 }
 
-/* The same batches for any number of workers, and when loading begins in the middle, as a resumed run does. */
+/* The same batches for any number of workers, and when loading begins in the middle, as a resumed run
+ * does. */
 TEST(test_workers)
 {
     make_folder();

@@ -1,8 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0
- * ctest-labels: quick
+/* SPDX-License-Identifier: Apache-2.0 ctest-labels: quick
  *
- * Volumes as data: folders with masks and with classes, patches and windows, augmentation as a pure function, the
- * cache under several threads, bad files. */
+ * Volumes as data: folders with masks and with classes, patches and windows, augmentation as a pure
+ * function, the cache under several threads, bad files. */
 #include "tests/unit/data/data_test.h"
 
 #include <math.h>
@@ -17,7 +16,8 @@
 
 #define MOST 40000
 
-/* A volume whose voxel number i is `first` + i % 1000, or, as a mask, `value` in the box [low, high) along each axis. */
+/* A volume whose voxel number i is `first` + i % 1000, or, as a mask, `value` in the box [low, high) along
+ * each axis. */
 static void put_volume(const char *name, int64_t d, int64_t h, int64_t w, int first)
 {
     static int16_t data[MOST];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The families resnet, cnn3d and unet3d: sizes and names of the published networks, initial values, blocks for
- * recomputation, channels and sizes of a U-Net's levels, and what config rules and the families refuse. Needs no
- * device. ctest-labels: quick */
+ * The families resnet, cnn3d and unet3d: sizes and names of the published networks, initial values, blocks
+ * for recomputation, channels and sizes of a U-Net's levels, and what config rules and the families
+ * refuse. Needs no device. ctest-labels: quick */
 #include "tests/unit/test.h"
 
 #include <math.h>

@@ -202,7 +202,8 @@ static void expect_variant(const layer *l, int way, const problem *p, const ocl_
                  v->name, want);
 }
 
-/* Windows are read where they lie, and every product is one of matrix units, with tiles that are not small. */
+/* Windows are read where they lie, and every product is one of matrix units, with tiles that are not
+ * small. */
 static void on_units(const layer *l, int way, const problem *p, const ocl_device_desc *d)
 {
     ocl_command_list list;

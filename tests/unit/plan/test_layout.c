@@ -223,8 +223,8 @@ TEST(test_set_by_caller)
     assert_int_equal(transpositions(plan, CLT_PHASE_FORWARD), 1); /* for flat */
 }
 
-/* A concatenation of channels-last tensors along `axis`; two sums read the parts, too, so that their gradients
- * are added to. */
+/* A concatenation of channels-last tensors along `axis`; two sums read the parts, too, so that their
+ * gradients are added to. */
 static net make_joined(const char *axis, bool turned)
 {
     net n;

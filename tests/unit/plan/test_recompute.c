@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans that recompute against plans that keep everything: losses, gradients and parameters with running statistics
- * after several steps must have the same bits, for GPTs, MLPs, graphs and networks of convolutions, with dropout and
- * accumulation, fused and not; and the activations must need less memory.
+ * Plans that recompute against plans that keep everything: losses, gradients and parameters with running
+ * statistics after several steps must have the same bits, for GPTs, MLPs, graphs and networks of
+ * convolutions, with dropout and accumulation, fused and not; and the activations must need less memory.
  * ctest-labels: quick ctest-full: all ctest-cost: 9 ctest-optimise: no */
 #include "tests/unit/plan/fuse_test.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts of classes: against numbers worked out by hand, and against a plain count of random logits in every layout. */
+ * Counts of classes: against numbers worked out by hand, and against a plain count of random logits in
+ * every layout. */
 #include "engine/report/write/class_counts.h"
 
 #include <math.h>
@@ -155,7 +156,8 @@ TEST(test_binary)
     clt_class_counts_destroy(c);
 }
 
-/* The same numbers with classes last and classes second, in one batch and in several, with several threads. */
+/* The same numbers with classes last and classes second, in one batch and in several, with several
+ * threads. */
 TEST(test_layouts)
 {
     enum { N = 7, C = 5, S = 1500 };

@@ -117,8 +117,8 @@ TEST(packed_rows_train_as_rows_apart)
     expect_packed_as_apart(MODEL_LLAMA);
 }
 
-/* Two samples in one row, and the words of the first one change. The gradients of the embeddings of tokens that
- * only the second one holds come from it alone, so they keep all their bits. */
+/* Two samples in one row, and the words of the first one change. The gradients of the embeddings of tokens
+ * that only the second one holds come from it alone, so they keep all their bits. */
 static void expect_no_leak(const char *model, const char *table, int width)
 {
     float *gradients[2];

@@ -143,7 +143,8 @@ static void save_whole(net *n)
         n->tensors[t].data = NULL;
 }
 
-/* Cuts every tensor at random places and deals the pieces out to `writers`. skip: leaves out that piece. *all: what begin wrote. */
+/* Cuts every tensor at random places and deals the pieces out to `writers`. skip: leaves out that piece.
+ * *all: what begin wrote. */
 static void write_parts(const net *n, uint32_t round, int writers, int skip, clt_part *all)
 {
     enum { CUTS = 4 };

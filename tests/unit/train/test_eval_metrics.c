@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where an evaluation finds classes: in models with classes last, with classes second, and with one logit for yes or no; and
- * which of two evaluations is better. */
+ * Where an evaluation finds classes: in models with classes last, with classes second, and with one logit
+ * for yes or no; and which of two evaluations is better. */
 #include "engine/train/eval/eval_metrics.h"
 
 #include <math.h>

@@ -1,8 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0
- * ctest-labels: quick
+/* SPDX-License-Identifier: Apache-2.0 ctest-labels: quick
  *
- * Maps put together from windows, against the definition: for every voxel the weighted mean of the logits of all windows
- * that cover it, in double precision. And Dice against counts by hand. */
+ * Maps put together from windows, against the definition: for every voxel the weighted mean of the logits
+ * of all windows that cover it, in double precision. And Dice against counts by hand. */
 #include "tests/unit/test.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checks of the device alone: errors in ulp as OpenCL C defines them, numbers that a device may flush, and
- * what the samples hold. ctest-labels: quick */
+ * The checks of the device alone: errors in ulp as OpenCL C defines them, numbers that a device may flush,
+ * and what the samples hold. ctest-labels: quick */
 #include "tests/unit/test.h"
 
 #include <float.h>

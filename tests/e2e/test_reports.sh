@@ -106,7 +106,7 @@ fi
 CLTRAIN_EMULATE=mma_tf32 train --out used_tf32 precision.matmul=tf32
 reject_text '^hint '
 train --out plain --caps=none
-expect_text '^device +.* compute units; masked: '
+expect_text '^device +.* compute units?; masked: '
 with_log plain
 expect_text '^capabilities +no optional capability$'
 finish

@@ -49,7 +49,7 @@ bad() { # LINE PATTERN
     expect_text "in 'bad.jsonl', line 1: .*$2"
 }
 bad '{' 'item:1:'
-bad '[]' 'has no "endings"'
+bad '7' 'has no "endings"'
 bad '{"endings": ["a"], "activity_label": "x", "ctx_a": "y"}' 'has no "ctx_b"'
 bad '{"endings": ["a", "b"], "activity_label": "x", "ctx_a": "y", "ctx_b": "", "label": ""}' 'not the number of one of its 2 choices'
 bad '{"endings": ["a", "b"], "activity_label": "x", "ctx_a": "y", "ctx_b": "", "label": 2}' 'not the number of one of its 2 choices'

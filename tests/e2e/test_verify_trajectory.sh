@@ -61,7 +61,7 @@ sed 's|) \* loss_scale;|) * loss_scale * 1.01f;|' "$CLTRAIN_BUILD_DIR/kernels/cr
 if cmp -s broken/cross_entropy.cl "$CLTRAIN_BUILD_DIR/kernels/cross_entropy.cl"; then fail 'nothing was planted'; fi
 CLTRAIN_KERNEL_DIR=$work/broken expect_code 1 "$CLTRAIN" verify --trajectory -t mlp.f32 --baseline now.json --reduce wrong
 expect_text '^FAIL +mlp\.f32/trajectory' 'step [0-9]+: the gradient norm is [0-9.]+, recorded [0-9.]+; a relative difference of 0\.0[0-9]+, and 0\.0001 is allowed' \
-    "repeat: cltrain verify --trajectory -t mlp.f32/trajectory" '^not reduced: mlp\.f32/trajectory: a training' '^worse +mlp\.f32/trajectory: PASS, now FAIL'
+    "repeat: cltrain verify --trajectory -t mlp.f32/trajectory" '^not reduced: mlp\.f32/trajectory is a training' '^worse +mlp\.f32/trajectory: PASS, now FAIL'
 
 # --- a device that cannot train, and one that is too slow ---
 expect_code 0 "$CLTRAIN" verify --trajectory -t 'mlp.f32' --caps memory=64K

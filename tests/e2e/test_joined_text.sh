@@ -55,7 +55,9 @@ echo '{"a text": "of one object"}' >one.txt
 cat a.txt >>one.txt
 expect_code 0 "$CLTRAIN" train gpt.json data.path=one.txt --max-steps 1 --out one
 tr '\n' ' ' <lines.txt | sed 's/} {/}, {/g; s/^/[/; s/$/]/' >array.json
-expect_code 0 "$CLTRAIN" train gpt.json data.path=array.json --max-steps 1 --out array
+expect_code 3 "$CLTRAIN" train gpt.json data.path=array.json --max-steps 1 --out array
+expect_text "'array.json' \(data.path\): it looks like a list of JSON.*data.json_key.*data.joined=true"
+expect_code 0 "$CLTRAIN" train gpt.json data.path=array.json data.joined=true --max-steps 1 --out array
 
 # --- the standard input no longer exists when a run is resumed ---
 expect_code 2 bash -c '"$0" train gpt.json data.path=- --max-steps 1 --out input <a.txt' "$CLTRAIN"

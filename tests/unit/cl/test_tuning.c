@@ -697,13 +697,13 @@ TEST_BETWEEN(test_gemm_choice, setup, teardown)
     assert_ok(ocl_choice_set(&c, "mr", 6)); /* it has no such tunable */
     assert_ok(ocl_tuning_set(t, &c));
     assert_string_equal(emitted(&d, &g, NULL, NULL, NULL, CLT_OK), standard);
-    assert_contains(lines, "has no mr=6 to choose");
+    assert_contains(lines, "does not have the choice mr=6");
     c = choice(problem, "lane");
     assert_ok(ocl_choice_set(&c, "mr", 4711));
     assert_ok(ocl_tuning_set(t, &c));
     d.caps |= OCL_CAP_WIDE_VECTORS;
     assert_string_equal(emitted(&d, &g, NULL, NULL, NULL, CLT_OK), "lane"); /* by itself, not by the record */
-    assert_contains(lines, "has no mr=4711 to choose");
+    assert_contains(lines, "does not have the choice mr=4711");
     d.caps = device().caps;
 
     /* A choice of the tuner is taken or refused, never replaced. */

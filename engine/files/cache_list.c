@@ -88,7 +88,7 @@ static const kind kinds[] = {
      .purpose = "copies of data from object storage; fetched again if they are missing",
      .is_cached = is_copy},
     {.name = "listing",
-     .purpose = "which drivers can be loaded without a crash; tested again if this is missing",
+     .purpose = "which drivers load without a crash; tested again if this is missing",
      .is_cached = is_record},
     {.name = "icd", .purpose = "drivers that have no ICD file of their own", .is_cached = is_icd_folder},
     {.name = "crash",

@@ -23,7 +23,7 @@ if [ $# -eq 2 ] && [ "$1" = --take ] && [ -d "$2" ]; then
 fi
 [ $# -eq 0 ] || { sed -n 's/^# \(usage: .*\)/\1/p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
-# The runtimes in the order of the page: first those of scripts/runtimes.sh, then others by name.
+# The runtimes in the order of the page: first the ones of scripts/runtimes.sh, then others by name.
 files=()
 for name in pocl intel pocl-3.0 rusticl oclgrind; do [ ! -e "$records/$name.json" ] || files+=("$records/$name.json"); done
 for file in "$records"/*.json; do
@@ -79,10 +79,10 @@ PoCL 5.0 of Ubuntu 24.04 (package `pocl-opencl-icd`) has no record: all commands
 
 ## The checker, and training beside PoCL
 
-Losses are compared at every step with those of the PoCL in the first row (the promise between vendors is 1e-5 in f32 for the first ten steps, then 1e-4, and
+Losses are compared at every step with the losses of the PoCL in the first row (the promise between vendors is 1e-5 in f32 for the first ten steps, then 1e-4, and
 5e-2 in 16 bits). `=` marks runs whose weights after the last step have the same bits. "From PoCL" is a run that is resumed on this runtime from a checkpoint
 halfway through PoCL's run; "on PoCL" is the reverse. "Two ranks" is a run of two processes, one of which trains on PoCL
-and one on this runtime. Seconds are those of the whole test, with the compiler's work, on a machine that may have had other work.
+and one on this runtime. Seconds are the time of the whole test, with the compiler's work, on a machine that may have had other work.
 "warm": the cache of an earlier run existed, perhaps without some programs. `-`: no record: not tested, or stopped before.
 
 | runtime | start | `verify --small` | f32 | f16 | bf16 | from PoCL, f32 / f16 / bf16 | on PoCL, f32 / f16 / bf16 | two ranks, f32 / f16 / bf16 |

@@ -71,7 +71,7 @@ static bool accepts(const void *problem, const ocl_device_desc *device, char *re
     else if (g->m <= 0 || g->n <= 0 || g->k <= 0)
         why = "an empty size";
     else if (device->limits.workgroup > 0 || device->limits.local > 0)
-        why = "it reads limits from the driver and ignores those of --caps";
+        why = "it reads limits from the driver and ignores the limits of --caps";
     else if (ocl_group_limit(device) < 64)
         why = "its kernels need work-groups of 64";
     else if (!indices_fit(g))

@@ -102,13 +102,7 @@ static clt_status check_source(const clt_config *config, const clt_source *shape
     /* below 0: auto; the size does not matter here */
     int64_t micro = clt_config_int(config, "data.micro_batch");
     CLT_TRY(clt_job_graph(config, shapes, micro > 0 ? micro : 1, &graph, &prediction));
-    for (size_t i = 0; i < graph->n_fields; i++) {
-        const clt_field *field = &graph->fields[i];
-        for (int s = 0; s < source->n_fields && field->bound; s++)
-            if (strcmp(source->fields[s].name, field->name) == 0)
-                CLT_TRY(clt_source_check_bound(source, s, field->bound, field->bound_ignores,
-                                               field->bound_ignore));
-    }
+    CLT_TRY(clt_job_check_indices(graph, source));
     return source->type->check_sample ? CLT_OK : clt_source_scan(source);
 }
 

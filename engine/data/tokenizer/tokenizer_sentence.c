@@ -34,7 +34,8 @@ static bool takes_prefix(const clt_sentence *how, clt_text_start start)
 void clt_sentence_prepare(const clt_sentence *how, const char *text, size_t size, clt_text_start start,
                           clt_str *out)
 {
-    /* A normalizer inserts "▁" before every text, a Metaspace only before texts that do not begin with it. */
+    /* A normalizer inserts "▁" before every text, a Metaspace only before a text that does not begin with
+     * it. */
     bool has_one = !how->normal && (begins_with_space(text, size) || (size > 0 && text[0] == ' '));
     if (size > 0 && !has_one && takes_prefix(how, start))
         clt_str_append_n(out, SPACE, SPACE_BYTES);

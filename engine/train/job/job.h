@@ -133,6 +133,8 @@ int32_t clt_job_most(const clt_job *job);
 /* job_targets.c: whether there are losses on y, and all of them are regression losses; CLT_EDATA if the
  * targets of a source (NULL: none) do not suit the losses. */
 bool clt_job_is_regression(const clt_graph *graph);
+/* CLT_EDATA if a field of the source holds an index that the graph does not accept; reads the whole field. */
+clt_status clt_job_check_indices(const clt_graph *graph, const clt_source *source);
 clt_status clt_job_check_targets(const clt_graph *graph, const clt_source *source);
 /* Number of ranks that have clt_job_most micro-batches in a step; the others have one fewer. */
 int32_t clt_job_present(const clt_job *job);

@@ -58,12 +58,8 @@ static void warn_of_values(const clt_graph *graph, const clt_source *source)
         }
 }
 
-clt_status clt_job_check_targets(const clt_graph *graph, const clt_source *source)
+clt_status clt_job_check_indices(const clt_graph *graph, const clt_source *source)
 {
-    if (!source)
-        return CLT_OK;
-    CLT_TRY(check_words(graph, source));
-    warn_of_values(graph, source);
     for (size_t i = 0; i < graph->n_fields; i++) {
         const clt_field *field = &graph->fields[i];
         for (int s = 0; s < source->n_fields && field->bound; s++)
@@ -72,4 +68,13 @@ clt_status clt_job_check_targets(const clt_graph *graph, const clt_source *sourc
                                                field->bound_ignore));
     }
     return CLT_OK;
+}
+
+clt_status clt_job_check_targets(const clt_graph *graph, const clt_source *source)
+{
+    if (!source)
+        return CLT_OK;
+    CLT_TRY(check_words(graph, source));
+    warn_of_values(graph, source);
+    return clt_job_check_indices(graph, source);
 }

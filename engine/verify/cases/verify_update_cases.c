@@ -7,9 +7,9 @@
 #define SGD(...) .optimizer = &clt_optimizer_sgd, .value = {__VA_ARGS__}
 /* values: beta1, beta2, eps */
 #define ADAM(name) .optimizer = &clt_optimizer_##name, .value = {0.85, 0.95, 1e-2}
-/* values: those of ADAM, then whether every parameter has a trust ratio, upper limit of a norm */
+/* values: the values of ADAM, then whether every parameter has a trust ratio, upper limit of a norm */
 #define LAMB(...) .optimizer = &clt_optimizer_lamb, .value = {0.85, 0.95, 1e-2, __VA_ARGS__}
-/* values: momentum, Nesterov, scale, learning rate of the parameters that AdamW updates; then those of
+/* values: momentum, Nesterov, scale, learning rate of the parameters that AdamW updates; then the values of
  * ADAM */
 #define MUON(...) .optimizer = &clt_optimizer_muon, .value = {__VA_ARGS__, 0.85, 0.95, 1e-2}
 /* values: momentum, Nesterov, trust, eps, whether every parameter has a trust ratio */

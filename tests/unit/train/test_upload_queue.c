@@ -61,14 +61,18 @@ TEST(only_the_newest_waits_beside_what_stays)
     assert_int_equal(take(), -1);
 }
 
-TEST(none_waits_for_a_newest_one_that_always_fails)
+/* The steps 20 to 50 wait: 20 and 40 are multiples of major, 30 is the best one, 50 the newest. */
+static void add_four(void)
 {
     queue.major = 20;
     queue.best = 30;
-    add(20);
-    add(30);
-    add(40);
-    add(50);
+    for (int64_t step = 20; step <= 50; step += 10)
+        add(step);
+}
+
+TEST(none_waits_for_a_newest_one_that_always_fails)
+{
+    add_four();
     refuse(50);
     succeed(30);
     refuse(50); /* the newest again, since something has succeeded */
@@ -88,12 +92,7 @@ TEST(none_waits_for_a_newest_one_that_always_fails)
 
 TEST(the_others_do_not_wait_for_a_best_one_that_always_fails)
 {
-    queue.major = 20;
-    queue.best = 30;
-    add(20);
-    add(30);
-    add(40);
-    add(50);
+    add_four();
     succeed(50);
     refuse(30);
     succeed(20);

@@ -174,6 +174,7 @@ static clt_status open_device(server *s)
     /* self-tests left these programs: when they are built again, they are kept in the cache */
     ocl_programs_forget(s->device);
     ocl_binary_cache_open(s->device);
+    ocl_binary_turns_close(s->device);
     return say_ready(s->device);
 }
 
@@ -244,6 +245,7 @@ clt_status ocl_builder_serve(const char *spec)
     CLT_TRY(ocl_find_in_child(spec, &found));
     CLT_TRY(ocl_device_open_bare(&found, false, &device));
     ocl_binary_cache_open(device);
+    ocl_binary_turns_close(device);
     CLT_TRY(say_ready(device));
     return obey_all(device, NULL);
 }

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cl/program/build_turn.h"
 #include "cl/program/builders.h"
 #include "cl/program/retarget.h"
 #include "engine/base/log.h"
@@ -175,24 +176,48 @@ static clt_status compile(ocl_device *device, ocl_program *program, const char *
                : CLT_OK;
 }
 
+static clt_status load(ocl_device *device, ocl_program *program, const char *source, const char *full_options)
+{
+    program->program = ocl_binary_load(device, source, full_options);
+    program->from_cache = program->program != NULL;
+    return program->from_cache ? ocl_program_fetch_log(program->program, device->id, &program->log) : CLT_OK;
+}
+
+static clt_status compile_and_keep(ocl_device *device, ocl_program *program, const char *source,
+                                   const char *full_options, bool quiet)
+{
+    CLT_TRY(compile(device, program, source, full_options, quiet));
+    ocl_binary_store(device, source, full_options, program->program);
+    return CLT_OK;
+}
+
+/* Compiles the program in its turn, or loads it if another process has built it while this one waited. */
+static clt_status compile_in_turn(ocl_device *device, ocl_program *program, const char *source,
+                                  const char *full_options, bool quiet)
+{
+    uint64_t hash;
+    int turns = ocl_binary_turns(device);
+    bool turn = !ocl_binary_known(device, source, full_options, &hash) && ocl_turn_take(turns, hash);
+    clt_status status = turn ? load(device, program, source, full_options) : CLT_OK;
+    if (status == CLT_OK && !program->from_cache)
+        status = compile_and_keep(device, program, source, full_options, quiet);
+    if (turn)
+        ocl_turn_give(turns, hash);
+    return status;
+}
+
 static clt_status load_or_compile(ocl_device *device, ocl_program *program, const char *source,
                                   const char *full_options, bool quiet)
 {
     double start = clt_now();
-    clt_status status = CLT_OK;
-    program->program = ocl_binary_load(device, source, full_options);
-    program->from_cache = program->program != NULL;
-    if (program->from_cache)
-        status = ocl_program_fetch_log(program->program, device->id, &program->log);
-    else
-        status = compile(device, program, source, full_options, quiet);
+    clt_status status = load(device, program, source, full_options);
+    if (status == CLT_OK && !program->from_cache)
+        status = compile_in_turn(device, program, source, full_options, quiet);
     program->build_seconds = clt_now() - start;
     clt_last_words_keep();
     CLT_TRY(status);
     CLT_DEBUG("program '%s' (%s): %.3f s, %s", program->family, full_options, program->build_seconds,
               program->from_cache ? "binary from the cache" : "built from its source");
-    if (!program->from_cache)
-        ocl_binary_store(device, source, full_options, program->program);
     if (program->log[0] != '\0')
         CLT_DEBUG("building '%s' (%s): the compiler says:\n%s", program->family, full_options, program->log);
     return CLT_OK;

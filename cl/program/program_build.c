@@ -95,14 +95,12 @@ static void end_job(build_pool *pool, build_job *job)
     pthread_cond_signal(&pool->changed);
 }
 
-/* Has the child compile the program into a cache, in which build() then finds it. Without a child, build()
+/* Has the child compile the program into a cache, in which build() then finds it. If no child can, build()
  * compiles it. */
 static clt_status build_in_child(build_pool *pool, ocl_builder **child, const ocl_program_request *request)
 {
     bool usable = true;
     ocl_builder *another = NULL;
-    if (*child == NULL)
-        return CLT_OK;
     clt_status status = ocl_builder_build(*child, request, &usable);
     pthread_mutex_lock(&pool->device->lock);
     pool->device->counters.programs_in_children += usable;
@@ -124,34 +122,32 @@ static clt_status build_in_child(build_pool *pool, ocl_builder **child, const oc
     return status;
 }
 
+/* Has the child compile the program, in this program's turn: the child takes none itself. Nothing is done when
+ * there is no child, or when another process has built the program meanwhile. */
+static clt_status build_in_turn(build_pool *pool, build_job *job, ocl_builder **child)
+{
+    const ocl_program_request *request = job->request;
+    int turns = ocl_binary_turns(pool->device);
+    if (child == NULL || *child == NULL || job->known)
+        return CLT_OK;
+    bool turn = ocl_turn_take(turns, job->hash);
+    job->known = turn && ocl_program_known(pool->device, request->family, request->options, &job->hash);
+    clt_status status = job->known ? CLT_OK : build_in_child(pool, child, request);
+    if (turn)
+        ocl_turn_give(turns, job->hash);
+    return status;
+}
+
+/* `child` is NULL if this process builds by itself. */
 static void build(build_pool *pool, build_job *job, ocl_builder **child)
 {
     ocl_program *program;
     const ocl_program_request *request = job->request;
-    clt_status status = CLT_OK;
-    if (child != NULL && !job->known)
-        status = build_in_child(pool, child, request);
+    clt_status status = build_in_turn(pool, job, child);
     if (status == CLT_OK)
         status = request->ahead ? ocl_program_try(pool->device, request->family, request->options, &program)
                                 : ocl_program_get(pool->device, request->family, request->options, &program);
     clt_error_take(status, &job->error);
-}
-
-/* Builds the program, or finds it in a cache when another process has built it meanwhile. `child` is NULL if
- * this process builds by itself. */
-static void build_in_turn(build_pool *pool, build_job *job, ocl_builder **child)
-{
-    int turns = ocl_binary_turns(pool->device);
-    bool turn = !job->known && ocl_turn_take(turns, job->hash);
-    if (turn)
-        job->known = ocl_program_known(pool->device, job->request->family, job->request->options, &job->hash);
-    if (turn && job->known) {
-        ocl_turn_give(turns, job->hash);
-        turn = false;
-    }
-    build(pool, job, child);
-    if (turn)
-        ocl_turn_give(turns, job->hash);
     end_job(pool, job);
 }
 
@@ -162,7 +158,7 @@ static void *builder(void *context)
     ocl_builder **child = &pool->device->builders[pool->builders++];
     pthread_mutex_unlock(&pool->lock);
     for (build_job *job = take(pool); job != NULL; job = take(pool))
-        build_in_turn(pool, job, child);
+        build(pool, job, child);
     return NULL;
 }
 
@@ -229,7 +225,7 @@ static void build_here(build_pool *pool, ocl_progress_fn progress, void *context
 {
     for (build_job *job = take(pool); job != NULL; job = take(pool)) {
         tell_here(pool, job, progress, context);
-        build_in_turn(pool, job, NULL);
+        build(pool, job, NULL);
     }
 }
 

@@ -183,6 +183,14 @@ void ocl_binary_cache_open(ocl_device *device)
     clt_error_clear();
 }
 
+void ocl_binary_turns_close(ocl_device *device)
+{
+    if (device->binaries == NULL || device->binaries->turns < 0)
+        return;
+    (void)close(device->binaries->turns);
+    device->binaries->turns = -1;
+}
+
 void ocl_binary_cache_close(ocl_device *device)
 {
     ocl_binary_cache *cache = device->binaries;
@@ -190,8 +198,7 @@ void ocl_binary_cache_close(ocl_device *device)
         return;
     if (cache->wrote)
         ocl_binary_cache_trim(cache->folder, LIMIT);
-    if (cache->turns >= 0)
-        (void)close(cache->turns);
+    ocl_binary_turns_close(device);
     free(cache->folder);
     clt_str_free(&cache->about);
     free(cache);

@@ -68,6 +68,8 @@ bool ocl_binary_cache_keeps(const ocl_device *device);
 bool ocl_binary_known(const ocl_device *device, const char *source, const char *full_options, uint64_t *hash);
 /* The turns of building in the folder of kept programs (build_turn.h); below 0: nothing is kept. */
 int ocl_binary_turns(const ocl_device *device);
+/* Takes part in no turns from here on: a child builds in its parent's turns. */
+void ocl_binary_turns_close(ocl_device *device);
 /* The program built from its cached binary, or NULL. May be called from any thread. */
 cl_program ocl_binary_load(ocl_device *device, const char *source, const char *full_options);
 void ocl_binary_store(ocl_device *device, const char *source, const char *full_options, cl_program program);

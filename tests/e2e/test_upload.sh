@@ -54,6 +54,20 @@ expect_text 'fetched step [0-9]+ from s3://bucket/runs/lost'
 step=$(sed -n 's/.*fetched step \([0-9]*\) from.*/\1/p' "$out" | head -n 1)
 train 0 long.json --out found --resume auto --max-steps $((step + 20)) checkpoint.upload=s3://bucket/runs/lost
 reject_text fetched # it is here already
+# Looking at what is here opens and verifies the newest checkpoint once; the run then takes it as it is.
+if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
+    opened() { # ARGUMENT...: how often a start that has no step left opens the tensors of its checkpoint
+        expect_code 0 strace -f -o calls -e trace=open,openat "$CLTRAIN" train long.json --out found --resume auto --max-steps $((step + 20)) "$@"
+        expect_text 'the run is complete up to --max-steps'
+        grep -c "/step_$((step + 20))/model.safetensors" calls >count
+    }
+    opened
+    cp count alone
+    opened checkpoint.upload=s3://bucket/runs/lost
+    expect_same alone count
+else
+    note_skip 'strace is not installed or not allowed: how often a checkpoint is read is not counted'
+fi
 train 0 long.json --out beside --max-steps $((step + 20))
 same_end beside found $((step + 20))
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/lost/checkpoints/step_$((step + 20))

@@ -225,14 +225,14 @@ static void tell_complete(clt_run *run)
 }
 
 /* Opens checkpoint, data and weights, and decides all that needs no device. */
-static clt_status decide(clt_run *run, clt_job_kind kind)
+static clt_status decide(clt_run *run, clt_job_kind kind, clt_checkpoint **found)
 {
     const clt_run_options *o = run->options;
     CLT_TRY(clt_preflight_config(run));
     CLT_TRY(choose_algorithm(run));
     clt_run_progress(run, "opening the data", 0, 0);
     if (kind == CLT_JOB_TRAIN)
-        CLT_TRY(clt_resumed_open(o, &run->from));
+        CLT_TRY(clt_resumed_open(o, found, &run->from));
     if (o->init && !run->from.path[0])
         CLT_TRY(clt_pretrained_check_tokenizer(o->init, o->config));
     CLT_TRY(clt_known_job(o, &run->from, kind, &run->job));
@@ -249,13 +249,13 @@ static clt_status decide(clt_run *run, clt_job_kind kind)
     return CLT_OK;
 }
 
-static clt_status create(clt_run *run, clt_job_kind kind)
+static clt_status create(clt_run *run, clt_job_kind kind, clt_checkpoint **found)
 {
     const clt_run_options *o = run->options;
     bool changed;
     if (o->comm)
         comm_set_deadline(o->comm, clt_config_float(o->config, "parallel.start_deadline"));
-    CLT_TRY(decide(run, kind));
+    CLT_TRY(decide(run, kind, found));
     clt_run_progress(run, "testing what the device can do", 0, 0);
     CLT_TRY(clt_run_open_device(run));
     clt_run_progress(run, "comparing the ranks", 0, 0);
@@ -288,16 +288,27 @@ void clt_run_begin(clt_run *run, const clt_run_options *options)
         run->ranks.host[0] = '\0';
 }
 
-clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out)
+static clt_status make(const clt_run_options *options, clt_job_kind kind, clt_checkpoint **found,
+                       clt_run **out)
 {
     CLT_SCOPED(clt_run) *run = NULL;
     *out = NULL;
     CLT_TRY(clt_alloc(&run, 1, sizeof *run, "run"));
     clt_run_begin(run, options);
     clt_log_set_first(run->ranks.rank == 0);
-    CLT_TRY(create(run, kind));
+    CLT_TRY(create(run, kind, found));
     *out = CLT_TAKE(run);
     return CLT_OK;
+}
+
+clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out)
+{
+    return make(options, kind, NULL, out);
+}
+
+clt_status clt_run_create_training(const clt_run_options *options, clt_checkpoint **found, clt_run **out)
+{
+    return make(options, CLT_JOB_TRAIN, found, out);
 }
 
 clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, int64_t last_step)

@@ -544,7 +544,7 @@ static clt_status run_all(clt_loop *l)
     CLT_TRY(open_log(l));
     CLT_TRY(clt_startup_begin(l));
     CLT_TRY(clt_uploader_open(l));
-    CLT_TRY(clt_run_create(o, CLT_JOB_TRAIN, &l->run));
+    CLT_TRY(clt_run_create_training(o, &l->found, &l->run));
     l->quiet = l->run->ranks.rank != 0;
     l->pace.every = clt_config_int(o->config, "train.log_every");
     l->pace.apart = clt_config_is_set(o->config, "train.log_every") ? 0 : LINE_SECONDS;
@@ -568,6 +568,7 @@ static void close_all(clt_loop *l)
     clt_sampler_close(l);
     clt_keeper_close(&l->keeper); /* reads the store, so it is closed before the run, and asks the uploader */
     clt_uploader_close(CLT_TAKE(l->uploader));
+    clt_checkpoint_close(l->found);
     clt_watch_destroy(l->watch);
     clt_run_destroy(l->run);
     clt_runlog_end(l->log);

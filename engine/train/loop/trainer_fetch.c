@@ -18,36 +18,29 @@
 
 #define LANES 4
 
-/* The checkpoints in the local folder: the newest step that has a folder, and the newest step whose
- * checkpoint is complete; -1: none. */
-typedef struct present {
-    int64_t named, whole;
-} present;
-
 static int64_t step_of(const char *path)
 {
     const char *name = strrchr(path, '_');
     return name ? strtoll(name + 1, NULL, 10) : -1;
 }
 
-static clt_status look_here(const char *folder, present *here)
+/* Looks at the checkpoints in the local folder. *named: the newest step that has a folder; -1: none. *whole:
+ * the newest checkpoint that verifies, opened; NULL: none. */
+static clt_status look_here(const clt_run_options *o, int64_t *named, clt_checkpoint **whole)
 {
+    const char *folder = clt_resumed_name(o);
     CLT_SCOPED(clt_file_list) steps = {0};
-    *here = (present){.named = -1, .whole = -1};
+    *named = -1;
+    *whole = NULL;
     if (!clt_checkpoint_exists(folder))
         return CLT_OK;
     CLT_TRY(clt_checkpoint_list(folder, &steps));
-    for (size_t i = steps.count; i-- > 0 && here->whole < 0;) {
-        CLT_SCOPED(clt_checkpoint) *found = NULL;
-        const int64_t step = step_of(steps.name[i]);
-        clt_status status = clt_checkpoint_open(steps.name[i], &found);
-        if (status != CLT_OK && status != CLT_ECHECKPOINT)
-            return status;
+    if (steps.count > 0)
+        *named = step_of(steps.name[steps.count - 1]);
+    clt_status status = clt_checkpoint_open(folder, whole);
+    if (status == CLT_ECHECKPOINT)
         clt_error_clear();
-        here->named = step > here->named ? step : here->named;
-        here->whole = status == CLT_OK ? step : -1;
-    }
-    return CLT_OK;
+    return status == CLT_ECHECKPOINT ? CLT_OK : status;
 }
 
 clt_status clt_upload_only_here(const clt_loop *l, int64_t **steps, size_t *count)
@@ -147,21 +140,24 @@ clt_status clt_upload_fetch(clt_loop *l, clt_remote *remote, int64_t *due)
     const clt_remote_step *there = clt_remote_find(remote, -1);
     CLT_FREED char *checkpoints = NULL;
     char text[1400];
-    present here;
-    int64_t fetched;
-    CLT_TRY(look_here(folder, &here));
+    int64_t named, fetched;
+    CLT_TRY(look_here(l->options, &named, &l->found));
+    const int64_t whole = l->found ? l->found->step : -1;
     CLT_TRY(clt_path_join(folder, "checkpoints", &checkpoints));
-    if (here.whole >= 0 && (!there || there->step < here.whole))
-        *due = here.whole;
-    if (!there || there->step <= here.whole)
+    if (whole >= 0 && (!there || there->step < whole))
+        *due = whole;
+    if (!there || there->step <= whole)
         return CLT_OK;
     CLT_TRY(clt_mkdir_p(checkpoints));
     for (int i = 0; i < CLT_REMOTE_TEXTS; i++)
-        CLT_TRY(fetch_text(remote, folder, clt_remote_texts[i], there->step > here.named));
-    CLT_TRY(fetch_intact(remote, checkpoints, here.whole, &fetched));
+        CLT_TRY(fetch_text(remote, folder, clt_remote_texts[i], there->step > named));
+    CLT_TRY(fetch_intact(remote, checkpoints, whole, &fetched));
+    if (fetched < 0)
+        return CLT_OK;
+    clt_checkpoint_close(CLT_TAKE(l->found));
     snprintf(text, sizeof text, "fetched step %lld from %s", (long long)fetched,
              clt_config_string(l->options->config, "checkpoint.upload"));
-    if (fetched >= 0 && l->options->observer.message)
+    if (l->options->observer.message)
         l->options->observer.message(l->options->observer.context, text);
     return CLT_OK;
 }

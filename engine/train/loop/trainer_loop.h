@@ -85,6 +85,7 @@ typedef struct clt_loop {
     clt_notices *notices;
     clt_hooks *hooks;            /* on the first rank of each host, else NULL */
     clt_uploader *uploader;      /* on rank 0 with checkpoint.upload, else NULL */
+    clt_checkpoint *found;       /* of the run folder, opened for the uploader, until the run takes it */
     bool noticed;                /* a notice that ends the run has been reported */
     clt_notice unshared_notice;  /* on other ranks than 0: a notice whose words rank 0 has not heard */
     int64_t words_shared_step;   /* steps done when ranks last told each other words of notices */
@@ -173,8 +174,8 @@ void clt_hook_exit(clt_loop *loop, clt_status ended);
 clt_status clt_best_begin(clt_loop *loop);
 clt_status clt_best_preview(const clt_run_options *options, const char *from, const clt_saved_state *state);
 /* trainer_fetch.c: downloads the newest complete checkpoint of object storage if it is newer than the local
- * ones, with the texts that a run folder has beside its checkpoints. *due: the newest step that is only
- * local; else unchanged. */
+ * ones, with the texts that a run folder has beside its checkpoints; else leaves the newest local one that
+ * verifies open in loop->found. *due: the newest step that is only local; else unchanged. */
 clt_status clt_upload_fetch(clt_loop *loop, clt_remote *remote, int64_t *due);
 /* The steps of the run folder, up to the one that the run resumes from, that were not complete in object
  * storage when it was listed. *steps is to be freed in any case. */

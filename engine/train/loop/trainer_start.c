@@ -127,7 +127,7 @@ clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result)
     CLT_TRY(clt_meter_check(options));
     CLT_TRY(clt_gauges_check(options));
     CLT_TRY(clt_check_folder(options, &lock));
-    CLT_TRY(clt_resumed_open(options, &preview.from));
+    CLT_TRY(clt_resumed_open(options, NULL, &preview.from));
     CLT_TRY(clt_known_job(options, &preview.from, CLT_JOB_TRAIN, &job));
     CLT_TRY(clt_eval_classes_check(job));
     if (!preview.from.path[0])

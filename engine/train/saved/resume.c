@@ -243,7 +243,7 @@ static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_save
 
 /* --- the checkpoint --- */
 
-static const char *name_of(const clt_run_options *o)
+const char *clt_resumed_name(const clt_run_options *o)
 {
     if (!o->resume || strcmp(o->resume, "none") == 0)
         return "";
@@ -261,7 +261,8 @@ static clt_status open_named(const clt_run_options *o, const char *name, bool pe
     return peek ? clt_checkpoint_peek(name, out) : clt_checkpoint_open(name, out);
 }
 
-/* Rank 0 chooses the checkpoint and tells the others its path. peek: without reading its tensors. */
+/* Rank 0 chooses the checkpoint and tells the others its path. peek: without reading its tensors, unless it is
+ * open already. */
 static clt_status choose(const clt_run_options *o, bool peek, clt_resumed *out)
 {
     struct {
@@ -269,13 +270,13 @@ static clt_status choose(const clt_run_options *o, bool peek, clt_resumed *out)
         char path[sizeof out->path];
     } told = {.path = ""};
     if (comm_describe(o->comm)->rank == 0) {
-        clt_error_take(open_named(o, out->name, peek, &out->saved), &told.error);
+        clt_error_take(out->saved ? CLT_OK : open_named(o, out->name, peek, &out->saved), &told.error);
         snprintf(told.path, sizeof told.path, "%s", out->saved ? out->saved->path : "");
         told.error.file = NULL; /* points to a constant of this process */
     }
     CLT_TRY(comm_broadcast(o->comm, &told, sizeof told, 0));
     memcpy(out->path, told.path, sizeof out->path);
-    if (peek || told.error.status != CLT_OK)
+    if (told.error.status != CLT_OK || (out->saved && !out->saved->model)) /* only peeked at */
         clt_resumed_close(out);
     return clt_error_put(&told.error);
 }
@@ -285,7 +286,7 @@ static clt_status choose(const clt_run_options *o, bool peek, clt_resumed *out)
 static clt_status open_together(const clt_run_options *o, clt_resumed *out)
 {
     clt_status status = choose(o, true, out);
-    if (status == CLT_OK && out->path[0])
+    if (status == CLT_OK && out->path[0] && !out->saved)
         status = clt_checkpoint_open(out->path, &out->saved);
     int64_t failed = status != CLT_OK;
     CLT_TRY(comm_all_reduce(o->comm, &failed, 1, COMM_I64, COMM_MAX));
@@ -297,14 +298,14 @@ static clt_status open_together(const clt_run_options *o, clt_resumed *out)
     return out->saved || !out->path[0] ? CLT_OK : clt_checkpoint_open(out->path, &out->saved);
 }
 
-clt_status clt_resumed_open(const clt_run_options *o, clt_resumed *out)
+clt_status clt_resumed_open(const clt_run_options *o, clt_checkpoint **found, clt_resumed *out)
 {
-    *out = (clt_resumed){.name = name_of(o)};
+    *out = (clt_resumed){.name = clt_resumed_name(o), .saved = found ? CLT_TAKE(*found) : NULL};
     if (!out->name[0])
         return CLT_OK;
     if (o->comm && comm_describe(o->comm)->ranks > 1)
         CLT_TRY(open_together(o, out));
-    else
+    else if (!out->saved)
         CLT_TRY(open_named(o, out->name, false, &out->saved));
     if (!out->saved)
         return CLT_OK;

@@ -17,10 +17,21 @@
 
 /* --- get --- */
 
+/* Locks a run folder, so that no training saves, removes older checkpoints or starts there during a fetch. */
+static clt_status lock_folder(const char *out, clt_lock **lock)
+{
+    CLT_FREED char *path = NULL;
+    CLT_TRY(clt_mkdir_p(out));
+    CLT_TRY(clt_path_join(out, "lock", &path));
+    return clt_fail_prefix(clt_lock_acquire(path, lock), "'%s' is in use, by a training or by another fetch",
+                           out);
+}
+
 clt_status ckpt_get(cmd_context *context, int argc, char **argv)
 {
     clt_s3_options storage = {.attempts = 0};
     CLT_SCOPED(clt_remote) *remote = NULL;
+    CLT_SCOPED(clt_lock) *lock = NULL;
     CLT_FREED char *folder = NULL;
     const char *out = NULL;
     int64_t step = -1;
@@ -32,7 +43,7 @@ clt_status ckpt_get(cmd_context *context, int argc, char **argv)
     const args_usage usage = ARGS_USAGE(
         "ckpt get", "s3://BUCKET/PREFIX", 1, 1, options,
         "Copies a checkpoint from object storage into a run folder, and verifies it: each file has\n"
-        "the size and the checksum that the manifest gives.");
+        "the size and the checksum that the manifest gives. A folder in which a run trains is refused.");
     args_result r;
     (void)context;
     ARGS_PARSE(&usage, argc, argv, &r);
@@ -45,6 +56,7 @@ clt_status ckpt_get(cmd_context *context, int argc, char **argv)
         CLT_FAIL(CLT_ECHECKPOINT, "%s: there is no complete checkpoint", r.operands[0]);
     if (!found)
         CLT_FAIL(CLT_ECHECKPOINT, "%s: there is no checkpoint of step %" PRId64, r.operands[0], step);
+    CLT_TRY(lock_folder(out, &lock));
     CLT_TRY(clt_path_join(out, "checkpoints", &folder));
     CLT_TRY(clt_remote_fetch(remote, found, folder, false));
     terminal_say("%s/step_%" PRId64 ": intact, %d file%s, %s\n", folder, found->step, found->files,

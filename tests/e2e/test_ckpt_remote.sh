@@ -73,6 +73,20 @@ ckpt 7 get s3://bucket/runs/a --step 40 --out run
 expect_text 'there is no checkpoint of step 40'
 ckpt 7 get s3://bucket/other --out run
 ckpt 2 get s3://bucket/runs/a
+# In the folder of a run that trains, the next save would remove the files of the fetch, and a later start
+# would take another run's checkpoint for the newest: it is refused until the run has ended.
+net mlp train.steps=16000000 checkpoint.every=16000000 >long.json
+"$CLTRAIN" train long.json --out busy >busy.out 2>&1 &
+process=$!
+await_from $process has_updates busy 1
+ckpt 8 get s3://bucket/runs/a --out busy
+expect_text "'busy' is in use, by a training or by another fetch: locking 'busy/lock': it is held by process $process on host"
+touch busy/STOP
+await_end $process
+wait $process
+if compgen -G 'busy/checkpoints/step_20*' >/dev/null; then fail 'a checkpoint was fetched into the folder of a run that trains'; else pass; fi
+ckpt 0 get s3://bucket/runs/a --out busy
+expect_absent busy/lock
 # A fetched checkpoint is trained on, with the same bits.
 expect_code 0 "$CLTRAIN" train net.json --out run --resume auto
 expect_text 'step 20'

@@ -8,6 +8,7 @@
 #include "cli/verify/trajectory_models.h"
 #include "engine/host/child.h"
 #include "engine/train/loop/trainer.h"
+#include "engine/verify/verify.h"
 
 static void tell_step(void *context, const clt_step_metrics *m)
 {
@@ -25,8 +26,7 @@ static clt_status train(const char *name, const char *folder, const char *device
     if (number < 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain verify-worker: no training is named '%s'", name);
     CLT_TRY(cmd_describe_device(device, caps_mask, &desc));
-    CLT_TRY(clt_child_say("device %d %s\t%s\t%s\t%s", desc.is_cpu, desc.spec, desc.name, desc.driver,
-                          desc.platform));
+    CLT_TRY(clt_verify_say_device(&desc));
     CLT_TRY(trajectory_config(number, folder, &config));
     const clt_run_options options = {.config = config,
                                      .init_skip = "",

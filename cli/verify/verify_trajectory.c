@@ -53,24 +53,6 @@ CLT_SCOPED_VALUE(trajectories, free_trajectories)
 
 /* --- the child --- */
 
-/* A line "device IS_CPU SPEC<tab>NAME<tab>DRIVER<tab>PLATFORM". */
-static void take_device(trajectories *t, const char *line)
-{
-    ocl_device_desc desc = {0};
-    char *const into[] = {desc.spec, desc.name, desc.driver, desc.platform};
-    const size_t room[] = {sizeof desc.spec, sizeof desc.name, sizeof desc.driver, sizeof desc.platform};
-    desc.is_cpu = line[0] == '1';
-    line += 2;
-    for (int i = 0; i < 4; i++) {
-        size_t n = strcspn(line, "\t");
-        snprintf(into[i], room[i], "%.*s", (int)n, line);
-        line += n + (line[n] == '\t');
-    }
-    if (!t->opened && t->options->opened)
-        t->options->opened(t->options->context, &desc);
-    t->opened = true;
-}
-
 static void take_step(training *one, const char *line)
 {
     int64_t step = 0;
@@ -84,12 +66,14 @@ static void take_step(training *one, const char *line)
 /* Takes a line of the child; true: it was the last one. */
 static bool take_line(trajectories *t, training *one, const char *line)
 {
+    ocl_device_desc desc;
     int status = 0, at = 0;
     if (strncmp(line, "step ", 5) == 0)
         take_step(one, line + 5);
-    else if (strncmp(line, "device ", 7) == 0 && strlen(line) > 9) {
-        one->opened = true;
-        take_device(t, line + 7);
+    else if (clt_verify_take_device(line, &desc)) {
+        if (!t->opened && t->options->opened)
+            t->options->opened(t->options->context, &desc);
+        one->opened = t->opened = true;
     } else if (sscanf(line, "error %d %n", &status, &at) == 1 && status > CLT_OK &&
                status < CLT_STATUS_COUNT) {
         one->error = (clt_status)status;

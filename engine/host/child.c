@@ -35,11 +35,13 @@ extern char **environ;
 
 struct clt_child {
     pid_t pid;
-    int pipe, words;  /* pipe with its answers, read end; file of its output; -1: none */
-    off_t words_from; /* where its output begins in that file */
-    int input;        /* our end of the socket to its standard input, -1: none */
-    bool foreign;     /* CLT_CHILD_FOREIGN */
-    bool ended;       /* the child has closed the pipe, or, without a pipe, is over */
+    int pipe, words;       /* pipe with its answers, read end; file of its output; -1: none */
+    off_t words_from;      /* where its output begins in that file */
+    int input;             /* our end of the socket to its standard input, -1: none */
+    bool foreign;          /* CLT_CHILD_FOREIGN */
+    bool ended;            /* the child has closed the pipe, or, without a pipe, is over */
+    clt_child_event event; /* how the last wait ended */
+    double limit;          /* of that wait, in seconds */
     size_t used, taken;
     char buffer[2 * CLT_CHILD_LINE_SIZE], line[CLT_CHILD_LINE_SIZE];
 };
@@ -334,9 +336,8 @@ static bool read_more(clt_child *child)
     return n > 0 || (n < 0 && errno == EINTR);
 }
 
-clt_child_event clt_child_next(clt_child *child, double seconds, const char **line)
+static clt_child_event next(clt_child *child, double left, const char **line)
 {
-    double left = seconds;
     *line = child->line;
     while (!take_line(child)) {
         if (child->ended)
@@ -352,22 +353,29 @@ clt_child_event clt_child_next(clt_child *child, double seconds, const char **li
     return CLT_CHILD_LINE;
 }
 
+clt_child_event clt_child_next(clt_child *child, double seconds, const char **line)
+{
+    child->limit = seconds;
+    return child->event = next(child, seconds, line);
+}
+
 #define FEW 0.05 /* of the limit: less waiting for a core than this is ignored */
 #define MOST 0.8 /* of a wait: the next wait is shorter, so all waits add up to at most five limits */
 
 clt_child_event clt_child_next_awake(clt_child *child, double seconds, const char **line)
 {
     double own = clt_process_starved(child->pid), others = 0.0, left = seconds;
+    child->limit = seconds;
     for (;;) {
-        clt_child_event event = clt_child_next(child, left, line);
-        if (event != CLT_CHILD_SILENT)
-            return event;
+        child->event = next(child, left, line);
+        if (child->event != CLT_CHILD_SILENT)
+            return child->event;
         /* either the child waited for a core, or a process that it started, such as a linker */
         double own_now = clt_process_starved(child->pid), others_now = clt_group_starved(child->pid);
         double waited = own_now - own > others_now - others ? own_now - own : others_now - others;
         left = waited < MOST * left ? waited : MOST * left; /* threads may wait at the same time */
         if (left < FEW * seconds)
-            return event;
+            return child->event;
         own = own_now;
         others = others_now;
     }
@@ -468,7 +476,20 @@ void clt_child_stop(clt_child *child, clt_child_end *end)
     }
     describe_end(got == child->pid ? wait_status : -1, end);
     clt_child_last_line(child->words, child->words_from, end->words, sizeof end->words);
+    end->event = child->event;
+    end->limit = child->limit;
     free_child(child);
+}
+
+void clt_child_loss(const clt_child_end *end, const char *ended, const char *silent, const char *invalid,
+                    char *out, size_t size)
+{
+    if (end->event == CLT_CHILD_SILENT)
+        snprintf(out, size, "%s %g s", silent, end->limit);
+    else if (end->event == CLT_CHILD_LINE && invalid != NULL)
+        snprintf(out, size, "%s", invalid);
+    else
+        snprintf(out, size, "%s %s%s%s", ended, end->text, end->words[0] ? ": " : "", end->words);
 }
 
 /* --- the child's side --- */

@@ -79,11 +79,17 @@ clt_child_event clt_child_next_awake(clt_child *child, double seconds, const cha
 
 /* How a child ended. */
 typedef struct clt_child_end {
-    int signal;      /* 0: none */
-    int code;        /* exit code, when there was no signal; -1: not known */
-    char text[32];   /* "SIGABRT", "exit code 3" */
-    char words[256]; /* the last line that it printed, "" if none, or if it inherited the streams */
+    int signal;            /* 0: none */
+    int code;              /* exit code, when there was no signal; -1: not known */
+    char text[32];         /* "SIGABRT", "exit code 3" */
+    char words[256];       /* the last line that it printed, "" if none, or if it inherited the streams */
+    clt_child_event event; /* how the last wait for a line ended, and its limit in seconds */
+    double limit;
 } clt_child_end;
+/* Says how a child was lost, in the caller's words: `ended`, how it ended and what it printed; `silent` and
+ * the limit; or, after a line, `invalid` (NULL: as if it had ended). */
+void clt_child_loss(const clt_child_end *end, const char *ended, const char *silent, const char *invalid,
+                    char *out, size_t size);
 /* The last line of a file that is not empty, searched from an offset on, without control characters; "":
  * there is none, or fd is below 0. */
 void clt_child_last_line(int fd, int64_t from, char *out, size_t size);

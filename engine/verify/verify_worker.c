@@ -2,8 +2,7 @@
  *
  * The worker's side of checks in worker processes; verify_workers.c is the parent's side. A worker asks
  * before it runs the checks of a case, and names each check before it runs it. Lines that it writes:
- *     device KIND BYTES SPEC NAME         the device is open; KIND is cpu or other; after NAME follow,
- *                                         each after a tab, its driver and its platform
+ *     device ...                          the device is open (clt_verify_say_device)
  *     claim PASS INDEX SUBJECT CASE       may I run the checks of this case?
  *     begin INDEX NAME                    this check starts
  *     speed WHAT NS BYTES FLOPS           it has timed this
@@ -44,13 +43,36 @@ static void escape(const char *text, char *out, size_t size)
     out[used] = '\0';
 }
 
+clt_status clt_verify_say_device(const ocl_device_desc *d)
+{
+    return clt_child_say("device %d %" PRIu64 " %s\t%s\t%s\t%s\t%s", d->is_cpu, d->global_bytes, d->spec,
+                         d->name, d->driver, d->version, d->platform);
+}
+
+bool clt_verify_take_device(const char *line, ocl_device_desc *out)
+{
+    char *const into[] = {out->spec, out->name, out->driver, out->version, out->platform};
+    const size_t room[] = {sizeof out->spec, sizeof out->name, sizeof out->driver, sizeof out->version,
+                           sizeof out->platform};
+    int is_cpu, at = 0;
+    *out = (ocl_device_desc){0};
+    if (sscanf(line, "device %d %" SCNu64 " %n", &is_cpu, &out->global_bytes, &at) != 2 || at == 0)
+        return false;
+    out->is_cpu = is_cpu != 0;
+    line += at;
+    for (size_t i = 0; i < sizeof into / sizeof into[0]; i++) {
+        size_t n = strcspn(line, "\t");
+        snprintf(into[i], room[i], "%.*s", (int)n, line);
+        line += n + (line[n] == '\t');
+    }
+    return true;
+}
+
 static void say_opened(void *context, const ocl_device_desc *device)
 {
     worker *w = context;
     if (w->said == CLT_OK)
-        w->said =
-            clt_child_say("device %s %" PRIu64 " %s %s\t%s\t%s", device->is_cpu ? "cpu" : "other",
-                          device->global_bytes, device->spec, device->name, device->driver, device->platform);
+        w->said = clt_verify_say_device(device);
 }
 
 static clt_status ask(worker *w, const clt_verify_claim *claim)

@@ -51,10 +51,9 @@ typedef struct supervisor {
     pthread_mutex_t lock; /* guards the members below; held while results are delivered */
     pthread_cond_t changed;
     shares subjects, cases;
-    char spec[16], device[OCL_NAME_SIZE];
-    bool opened, is_cpu; /* a worker has opened the device */
-    uint64_t bytes;      /* of the device's memory */
-    bool failed;         /* a thread has ended with an error */
+    ocl_device_desc device;
+    bool opened; /* a worker has opened the device */
+    bool failed; /* a thread has ended with an error */
     uint64_t matched;
 } supervisor;
 
@@ -194,7 +193,7 @@ static void deliver(watcher *w, clt_verify_result *result)
     share *given = find(&s->cases, w->op_case);
     if (given)
         given->tells = given->tells || result->state != CLT_VERIFY_SKIP;
-    clt_verify_repeat(s->options, w->name, result->seed, s->spec, failed && w->ended > 0, repeat,
+    clt_verify_repeat(s->options, w->name, result->seed, s->device.spec, failed && w->ended > 0, repeat,
                       sizeof repeat);
     w->ended++;
     result->index = w->index;
@@ -237,34 +236,16 @@ static bool take_speed(watcher *w, const char *line)
     return true;
 }
 
-/* Copies the text up to the next tab; returns what follows the tab, or the text's end. */
-static const char *take_word(const char *text, char *out, size_t size)
-{
-    size_t n = strcspn(text, "\t");
-    snprintf(out, size, "%.*s", (int)n, text);
-    return text + n + (text[n] != '\0');
-}
-
 static bool take_device(watcher *w, const char *line)
 {
     supervisor *s = w->s;
-    char kind[8], spec[sizeof s->spec];
-    uint64_t bytes;
-    int at = 0;
-    if (sscanf(line, "device %7s %" SCNu64 " %15s %n", kind, &bytes, spec, &at) != 3 || at == 0)
+    ocl_device_desc desc;
+    if (!clt_verify_take_device(line, &desc))
         return false;
     pthread_mutex_lock(&s->lock);
     w->opened = w->helped = true;
     if (!s->opened) {
-        ocl_device_desc desc = {.is_cpu = strcmp(kind, "cpu") == 0};
-        snprintf(s->spec, sizeof s->spec, "%s", spec);
-        snprintf(desc.spec, sizeof desc.spec, "%s", spec);
-        const char *rest = take_word(line + at, desc.name, sizeof desc.name);
-        rest = take_word(rest, desc.driver, sizeof desc.driver);
-        (void)take_word(rest, desc.platform, sizeof desc.platform);
-        snprintf(s->device, sizeof s->device, "%s", desc.name);
-        s->is_cpu = desc.is_cpu;
-        s->bytes = bytes;
+        s->device = desc;
         s->opened = true;
         if (s->options->opened)
             s->options->opened(s->options->context, &desc);
@@ -337,18 +318,15 @@ static clt_status start(watcher *w)
 }
 
 /* Reports the check during which the worker died as failed; another worker continues after it. */
-static void fail_check(watcher *w, clt_child_event event, const clt_child_end *end)
+static void fail_check(watcher *w, const clt_child_end *end)
 {
     char reason[4200];
     clt_verify_result result = {.state = CLT_VERIFY_FAIL, .reason = reason};
     if (w->error != CLT_OK)
         snprintf(reason, sizeof reason, "%s: %s", clt_status_text(w->error), w->error_text);
-    else if (event == CLT_CHILD_SILENT)
-        snprintf(reason, sizeof reason, "the driver did not answer in %g s", w->s->limit);
-    else if (event == CLT_CHILD_LINE)
-        snprintf(reason, sizeof reason, "the worker process wrote an invalid answer");
     else
-        snprintf(reason, sizeof reason, "the driver ended the worker process with %s", end->text);
+        clt_child_loss(end, "the driver ended the worker process with", "the driver did not answer in",
+                       "the worker process wrote an invalid answer", reason, sizeof reason);
     deliver(w, &result);
     pthread_mutex_lock(&w->s->lock);
     share *lost = find(&w->s->cases, w->op_case);
@@ -362,13 +340,11 @@ static void fail_check(watcher *w, clt_child_event event, const clt_child_end *e
 static clt_status run_worker(watcher *w)
 {
     clt_child_end end;
-    const char *line = "";
-    clt_child_event event = CLT_CHILD_ENDED;
+    const char *line;
     clt_status status = start(w);
     CLT_TRY(status);
     for (bool good = true; good && !w->done && status == CLT_OK;) {
-        event = clt_child_next(w->child, w->running ? w->s->limit : OPEN_SECONDS, &line);
-        good = event == CLT_CHILD_LINE;
+        good = clt_child_next(w->child, w->running ? w->s->limit : OPEN_SECONDS, &line) == CLT_CHILD_LINE;
         if (good && strncmp(line, "claim ", 6) == 0)
             status = answer(w, line);
         else if (good)
@@ -379,7 +355,7 @@ static clt_status run_worker(watcher *w)
     if (w->done)
         return CLT_OK;
     if (w->running && (w->error == CLT_OK || w->error == CLT_EDEVLOST)) {
-        fail_check(w, event, &end);
+        fail_check(w, &end);
         return CLT_OK;
     }
     if (w->error != CLT_OK)
@@ -412,11 +388,12 @@ static void *watch(void *context)
 static int wanted(const supervisor *s, int jobs)
 {
     int cores = clt_cpu_count(), n = jobs > 0 ? jobs : cores;
-    int on_gpu = s->bytes >= LARGE_GPU_BYTES && cores >= LARGE_GPU_CORES ? LARGE_GPU_WORKERS : GPU_WORKERS;
+    int on_gpu = s->device.global_bytes >= LARGE_GPU_BYTES && cores >= LARGE_GPU_CORES ? LARGE_GPU_WORKERS
+                                                                                       : GPU_WORKERS;
     uint64_t busy = (s->total + LEAST_CHECKS - 1) / LEAST_CHECKS;
     if (jobs == 0 && (s->options->modes & CLT_VERIFY_PERF))
         n = 1;
-    if (jobs == 0 && !s->is_cpu && n > on_gpu)
+    if (jobs == 0 && !s->device.is_cpu && n > on_gpu)
         n = on_gpu;
     if (jobs == 0 && (uint64_t)n > busy)
         n = (int)busy;
@@ -493,5 +470,5 @@ clt_status clt_verify_run_workers(const clt_verify_options *options, double limi
     summary->matched = s.matched;
     summary->seconds = clt_now() - summary->seconds;
     CLT_TRY(status);
-    return clt_verify_verdict(options, summary, summary->matched, s.spec, s.device);
+    return clt_verify_verdict(options, summary, summary->matched, s.device.spec, s.device.name);
 }

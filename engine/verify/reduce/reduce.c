@@ -45,23 +45,16 @@ CLT_SCOPED_POINTER(search, search_destroy)
 
 /* --- the worker --- */
 
-static const char *take_word(const char *text, char *out, size_t size)
-{
-    size_t n = strcspn(text, "\t");
-    snprintf(out, size, "%.*s", (int)n, text);
-    return text + n + (text[n] != '\0');
-}
-
-/* Reads lines until one begins with `word`and stores what the other lines report. *event: how the last wait
- * ended. */
-static const char *await(search *s, const char *word, double seconds, clt_child_event *event)
+/* Reads lines until one begins with `word`, and stores what the other lines report. NULL: the worker has
+ * died, or is silent. */
+static const char *await(search *s, const char *word, double seconds)
 {
     const char *line = NULL;
     for (;;) {
-        *event = clt_child_next_awake(s->child, seconds, &line);
-        if (*event != CLT_CHILD_LINE || strncmp(line, "error ", 6) == 0 ||
-            strncmp(line, word, strlen(word)) == 0)
-            return *event == CLT_CHILD_LINE ? line : NULL;
+        if (clt_child_next_awake(s->child, seconds, &line) != CLT_CHILD_LINE)
+            return NULL;
+        if (strncmp(line, "error ", 6) == 0 || strncmp(line, word, strlen(word)) == 0)
+            return line;
         int kind, used = 0;
         clt_slots *slots = &s->found.first;
         if (slots->count > 0 || sscanf(line, "slots %d %d%n", &kind, &slots->count, &used) != 2)
@@ -87,7 +80,6 @@ static clt_status start(search *s)
     const char *arguments[16] = {"verify-worker", "--trials", "--pattern", o->check, "--modes",
                                  modes,           "--mask",   mask,        "--seed", seed};
     int n = 10;
-    clt_child_event event;
     snprintf(mask, sizeof mask, "%08" PRIx32, o->caps_mask);
     snprintf(seed, sizeof seed, "%" PRIu64, o->seed);
     snprintf(modes, sizeof modes, "%d", CLT_VERIFY_CORRECT);
@@ -100,14 +92,10 @@ static clt_status start(search *s)
     if (o->own_forms)
         arguments[n++] = "--own-forms";
     CLT_TRY(clt_child_start(s->program, arguments, CLT_CHILD_STREAMS | CLT_CHILD_INPUT, &s->child));
-    const char *line = await(s, "device ", OPEN_SECONDS, &event);
-    if (!line || strncmp(line, "device ", 7) != 0)
+    const char *line = await(s, "device ", OPEN_SECONDS);
+    if (!line || !clt_verify_take_device(line, &s->found.device))
         CLT_FAIL(CLT_EDEVICE, "reducing %s: the worker process cannot open the device%s%s", o->check,
                  line ? ": " : "", line ? line : "");
-    line = take_word(line + 7, s->found.device, sizeof s->found.device);
-    line = take_word(line, s->found.driver, sizeof s->found.driver);
-    line = take_word(line, s->found.version, sizeof s->found.version);
-    (void)take_word(line, s->found.platform, sizeof s->found.platform);
     int length = snprintf(folder, sizeof folder, "folder %s\n", o->folder);
     if (length < 0 || (size_t)length >= sizeof folder)
         CLT_FAIL(CLT_EUSAGE, "reducing %s: the name of the folder is too long", o->check);
@@ -123,16 +111,13 @@ static clt_verdict verdict_named(const char *name)
     return VERDICT_OTHER;
 }
 
-static void died(search *s, clt_child_event event, clt_trial *out)
+static void died(search *s, clt_trial *out)
 {
     clt_child_end end;
-    clt_child_stop(s->child, &end);
-    s->child = NULL;
-    out->verdict = event == CLT_CHILD_SILENT ? VERDICT_HANG : VERDICT_CRASH;
-    if (event == CLT_CHILD_SILENT)
-        snprintf(out->reason, sizeof out->reason, "the driver does not answer in %g s", s->options->limit);
-    else
-        snprintf(out->reason, sizeof out->reason, "the driver ends the process with %s", end.text);
+    clt_child_stop(CLT_TAKE(s->child), &end);
+    out->verdict = end.event == CLT_CHILD_SILENT ? VERDICT_HANG : VERDICT_CRASH;
+    clt_child_loss(&end, "the driver ends the process with", "the driver does not answer in", NULL,
+                   out->reason, sizeof out->reason);
 }
 
 /* Runs the check with these numbers (NULL: as the case is). request: "try", or "write HOW". */
@@ -141,7 +126,6 @@ static clt_status run_trial(search *s, const char *request, const clt_slots *slo
     CLT_SCOPED(clt_str) text = {0};
     char name[16];
     int used = 0, status = 0;
-    clt_child_event event;
     *out = (clt_trial){.verdict = VERDICT_SKIP};
     if (!s->child)
         CLT_TRY(start(s));
@@ -153,9 +137,9 @@ static clt_status run_trial(search *s, const char *request, const clt_slots *slo
     s->found.trials++;
     if (clt_child_send(s->child, text.text, text.length, SEND_SECONDS) != CLT_OK)
         clt_error_clear(); /* the process has died, which reading the next line reports */
-    const char *line = await(s, "verdict ", s->options->limit, &event);
+    const char *line = await(s, "verdict ", s->options->limit);
     if (!line) {
-        died(s, event, out);
+        died(s, out);
         return CLT_OK;
     }
     if (sscanf(line, "error %d %n", &status, &used) == 1) {
@@ -167,10 +151,8 @@ static clt_status run_trial(search *s, const char *request, const clt_slots *slo
         snprintf(out->reason, sizeof out->reason, "%.1000s", line + used);
     }
     out->status = status > CLT_OK && status < CLT_STATUS_COUNT ? (clt_status)status : CLT_OK;
-    if (out->status == CLT_EDEVLOST) { /* the worker cannot go on with this device */
-        clt_child_stop(s->child, NULL);
-        s->child = NULL;
-    }
+    if (out->status == CLT_EDEVLOST) /* the worker cannot go on with this device */
+        clt_child_drop(CLT_TAKE(s->child));
     return CLT_OK;
 }
 

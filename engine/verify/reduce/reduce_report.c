@@ -87,7 +87,7 @@ clt_status clt_reduce_report(const clt_reduce_options *options, const clt_reduct
     clt_str_printf(
         &out,
         "\n| | |\n| --- | --- |\n| device | %s |\n| driver | %s |\n| OpenCL | %s |\n| platform | %s |\n",
-        r->device, r->driver, r->version, r->platform);
+        r->device.name, r->device.driver, r->device.version, r->device.platform);
     clt_str_printf(&out,
                    "| operating system | %s %s %s |\n| cltrain | %s |\n| check | `%s`, seed %" PRIu64 " |\n",
                    os.sysname, os.release, os.machine, CLT_VERSION, options->check, options->seed);

@@ -34,7 +34,7 @@ typedef struct clt_reduction {
     clt_slots passed[CLT_PASSED_KEPT]; /* cases that pass */
     int n_passed, trials;
     clt_trial failure; /* of `now` */
-    char device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE], version[OCL_NAME_SIZE], platform[OCL_NAME_SIZE];
+    ocl_device_desc device;
 } clt_reduction;
 
 /* Appends "x0.dim0=1 x0.dim1=3". */

@@ -8,7 +8,7 @@
  *                                refused: a call that fails is the fault
  *     folder PATH
  * Lines that it writes:
- *     device NAME, and, each after a tab, driver, version and platform
+ *     device ...                 the device is open (clt_verify_say_device)
  *     slots KIND N, and for each number NAME=VALUE:LEAST:IS_SIZE
  *     verdict KIND STATUS ERROR LIMIT REASON
  *     error STATUS TEXT          the device cannot be used (any more) */
@@ -194,8 +194,7 @@ static clt_status serve(worker *w)
     size_t size = 0;
     CLT_TRY(clt_verify_open(w->options, &w->device));
     w->desc = ocl_device_describe(w->device);
-    CLT_TRY(clt_child_say("device %s\t%s\t%s\t%s", w->desc->name, w->desc->driver, w->desc->version,
-                          w->desc->platform));
+    CLT_TRY(clt_verify_say_device(w->desc));
     while (getline(&line, &size, stdin) > 0)
         CLT_TRY(answer(w, line));
     return CLT_OK;

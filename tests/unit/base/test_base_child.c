@@ -33,14 +33,24 @@ static void expect_line(clt_child *child, const char *want)
     assert_string_equal(line, want);
 }
 
+static void expect_loss(const clt_child_end *end, const char *want)
+{
+    char text[512];
+    clt_child_loss(end, "it ended with", "it said nothing for", "it said nonsense", text, sizeof text);
+    assert_string_equal(text, want);
+}
+
 static void expect_end(clt_child *child, const char *text, const char *words)
 {
     const char *line;
     clt_child_end end;
+    char loss[512];
     assert_int_equal(clt_child_next(child, NO_LIMIT, &line), CLT_CHILD_ENDED);
     clt_child_stop(child, &end);
     assert_string_equal(end.text, text);
     assert_string_equal(end.words, words);
+    snprintf(loss, sizeof loss, "it ended with %s%s%s", text, words[0] ? ": " : "", words);
+    expect_loss(&end, loss);
 }
 
 TEST(test_lines)
@@ -107,6 +117,7 @@ TEST(test_hang)
     assert_int_equal(kill(grandchild, 0), 0);
     clt_child_stop(child, &end);
     assert_string_equal(end.text, "SIGKILL");
+    expect_loss(&end, "it said nothing for 0.2 s");
     bool gone = false; /* killed with the group; init reaps it some time later */
     while (!gone) {
         char path[64], *text = NULL;
@@ -149,8 +160,21 @@ TEST(test_starved)
     }
     if (access("/proc/self/schedstat", R_OK) != 0)
         print_message("SKIP: this system does not tell how long a thread waits for a core\n");
-    clt_child_stop(child[0], NULL);
+    clt_child_end end;
+    clt_child_stop(child[0], &end);
+    if (access("/proc/self/schedstat", R_OK) == 0)
+        expect_loss(&end, "it said nothing for 0.15 s"); /* the caller's limit, not the last wait's */
     clt_child_stop(child[1], NULL);
+}
+
+/* A child that is stopped after a line, since its parent does not want more of them. */
+TEST(test_nonsense)
+{
+    clt_child_end end;
+    clt_child *child = shell("echo what >&3; kill -STOP $$");
+    expect_line(child, "what");
+    clt_child_stop(child, &end);
+    expect_loss(&end, "it said nonsense");
 }
 
 TEST(test_lines_in_time)

@@ -209,9 +209,12 @@ typedef struct ocl_asker {
     clt_status (*ahead)(ocl_ahead phase, int done, int total);
 } ocl_asker;
 clt_status ocl_ask_here(ocl_asker *asker);
-/* asking.c, the child's side: asks again, with other values of --have and --no-tests than on the command
- * line. */
-clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests);
+/* The time limit of a question to a driver: `seconds`, or CLTRAIN_PROBE_SECONDS (slow machines, tests). */
+static inline double ocl_probe_limit(double seconds)
+{
+    const char *text = getenv("CLTRAIN_PROBE_SECONDS");
+    return text != NULL && atof(text) > 0.0 ? atof(text) : seconds;
+}
 /* asking_answers.c: the device's answers, remembered or asked for in children. CLT_EDEVICE when the device
  * was refused; the answers are filled in even then. */
 clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_capabilities *out);

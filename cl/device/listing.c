@@ -244,8 +244,8 @@ static clt_status remember(const sources *s)
 static clt_status lists(const char *program, bool *good, bool *sure, char *why, size_t size)
 {
     static const char *const arguments[] = {"probe", "--list", NULL};
-    const char *limit_text = getenv("CLTRAIN_PROBE_SECONDS"), *line;
-    double limit = limit_text != NULL && atof(limit_text) > 0.0 ? atof(limit_text) : LIST_SECONDS;
+    const char *line;
+    double limit = ocl_probe_limit(LIST_SECONDS);
     clt_child *child;
     clt_child_end end;
     CLT_TRY(clt_child_start(program, arguments, 0, &child));
@@ -262,11 +262,8 @@ static clt_status lists(const char *program, bool *good, bool *sure, char *why, 
     /* SIGKILL may come from a temporary lack of memory. */
     *sure = *sure && (*good || event == CLT_CHILD_SILENT || end.signal != SIGKILL);
     hung = hung || event == CLT_CHILD_SILENT;
-    if (event == CLT_CHILD_SILENT)
-        snprintf(why, size, "it did not answer in %g s", limit);
-    else if (!*good)
-        snprintf(why, size, "it ended the process with %s%s%.160s", end.text, end.words[0] ? ": " : "",
-                 end.words);
+    if (!*good)
+        clt_child_loss(&end, "it ended the process with", "it did not answer in", NULL, why, size);
     return CLT_OK;
 }
 

@@ -429,54 +429,62 @@ static clt_status parse_have(const char *text, ocl_capabilities *capabilities)
     return CLT_OK;
 }
 
-clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests)
+/* Answers a line "ask": the device's key, then the questions that are open. */
+static clt_status answer_ask(ocl_asker *asker, const char *fields)
 {
-    asker->tests = with_tests;
-    CLT_TRY(parse_have(have, asker->capabilities));
+    char style[16], text[CLT_HASH64_TEXT];
+    int tests_too, one_by_one, have = 0;
+    if (sscanf(fields, "%15s %" SCNx32 " %d %d %d\t%n", style, &asker->mask, &asker->share, &tests_too,
+               &one_by_one, &have) != 5 ||
+        have == 0 || !ocl_style_from_name(style, &asker->style))
+        CLT_FAIL(CLT_EUSAGE, "'%s' are no questions", fields);
+    if (one_by_one)
+        setenv("CLTRAIN_BUILDERS", "1", 1);
+    asker->ahead = one_by_one ? NULL : say_ahead;
+    asker->tests = tests_too != 0;
+    CLT_TRY(parse_have(fields + have, asker->capabilities));
+    CLT_TRY(ocl_capabilities_key(&asker->found->desc, asker->style, &asker->capabilities->key));
+    CLT_TRY(clt_child_say("device %s", clt_hash64_text(asker->capabilities->key, text)));
     CLT_TRY(ocl_ask_here(asker));
     return clt_child_say(asker->spent ? "spent" : "done");
 }
 
-static clt_status serve(const char *spec, const char *have, ocl_asker *asker, bool stay)
+/* Switches the child from answering questions to building, which needs an open device. */
+static clt_status build(ocl_asker *asker)
 {
-    ocl_found found;
-    char text[CLT_HASH64_TEXT];
-    CLT_TRY(parse_have(have, asker->capabilities));
-    CLT_TRY(ocl_find_in_child(spec, &found));
-    CLT_TRY(ocl_capabilities_key(&found.desc, asker->style, &asker->capabilities->key));
-    CLT_TRY(clt_child_say("device %s", clt_hash64_text(asker->capabilities->key, text)));
-    asker->found = &found;
-    clt_status status = ocl_asking_again(asker, "", asker->tests);
-    if (status == CLT_OK && stay && !asker->spent)
-        status = ocl_builder_go_on(asker);
-    ocl_device_close(asker->device);
-    return status;
+    if (asker->device == NULL)
+        CLT_TRY(ocl_device_open_bare(asker->found, false, &asker->device));
+    asker->device->desc = asker->found->desc;
+    return ocl_builder_serve(asker->device);
 }
 
-clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
-                            bool with_tests, int share, bool one_by_one, bool stay)
+static clt_status obey(ocl_asker *asker)
+{
+    CLT_FREED char *line = NULL;
+    size_t size = 0;
+    while (getline(&line, &size, stdin) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strcmp(line, "open") == 0)
+            return build(asker);
+        if (strncmp(line, "ask\t", 4) != 0)
+            CLT_FAIL(CLT_EUSAGE, "'%s' was sent to a child process that has not opened its device", line);
+        CLT_TRY(answer_ask(asker, line + 4));
+    }
+    return CLT_OK;
+}
+
+clt_status ocl_asking_serve(const char *spec)
 {
     CLT_FREED ocl_capabilities *capabilities = NULL;
-    ocl_asker asker = {.tests = with_tests,
-                       .share = share,
-                       .begun = say_begun,
-                       .ended = say_ended,
-                       .ahead = one_by_one ? NULL : say_ahead,
-                       .renewed = true};
-    char *end;
-    unsigned long bits = strtoul(mask, &end, 16);
+    ocl_found found;
+    ocl_asker asker = {.found = &found, .begun = say_begun, .ended = say_ended, .renewed = true};
     CLT_TRY(clt_child_begin());
-    if (one_by_one)
-        setenv("CLTRAIN_BUILDERS", "1", 1);
-    if (mask[0] == '\0' || *end != '\0')
-        CLT_FAIL(CLT_EUSAGE, "'%s' is not a mask", mask);
-    if (!ocl_style_from_name(style, &asker.style))
-        CLT_FAIL(CLT_EUSAGE, "'%s' is not a style", style);
-    asker.mask = (uint32_t)bits;
     CLT_TRY(clt_alloc(&capabilities, 1, sizeof *capabilities, "answers"));
     asker.capabilities = capabilities;
-    clt_status status = serve(spec, have, &asker, stay);
+    clt_status status = ocl_find_in_child(spec, &found);
+    status = status ? status : obey(&asker);
     if (status != CLT_OK)
         (void)clt_child_say("error %d %s", (int)status, clt_error_text());
+    ocl_device_close(asker.device);
     return status;
 }

@@ -61,13 +61,16 @@ void ocl_self_tests_register(const ocl_self_test_set *set);
 
 /* --- the child's side, for the program's hidden command --- */
 
-/* Answers for the device `spec` on the pipe of engine/host/child.h. style: a name of ocl_style_name. have:
- * the answers known so far, "item=yes:drops:value,...". share: only questions and self-tests of this share;
- * OCL_ALL_SHARES: all. one_by_one: never builds several programs at the same time. stay: serves
- * afterwards as a builder that reads standard input (cl/program/builders.h). */
+/* Answers for the device `spec` on the pipe of engine/host/child.h, as the lines of standard input ask:
+ *     ask STYLE MASK SHARE TESTS ONE_BY_ONE HAVE
+ *          asks the questions that are open. STYLE: a name of ocl_style_name. SHARE: only questions and
+ *          self-tests of this share; OCL_ALL_SHARES: all. TESTS 1: self-tests, too. ONE_BY_ONE 1: never
+ *          builds several programs at the same time. HAVE: the answers known so far (ocl_asking_have)
+ *     open
+ *          serves as a builder from now on (cl/program/builders.h)
+ * Fields are separated by tabs. `error STATUS TEXT` is the last line of a child that cannot go on. */
 #define OCL_ALL_SHARES (-1)
 void ocl_asking_have(const ocl_capabilities *capabilities, clt_str *out);
-clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
-                            bool with_tests, int share, bool one_by_one, bool stay);
+clt_status ocl_asking_serve(const char *spec);
 
 #endif

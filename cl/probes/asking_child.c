@@ -17,7 +17,6 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/host/child.h"
-#include "engine/host/find_program.h"
 
 #define TEST_SECONDS 180.0 /* time limit of a self-test: some compilers need a minute for a large kernel */
 
@@ -31,7 +30,6 @@ typedef struct prober {
     ocl_style style;
     ocl_capabilities *capabilities;
     clt_child *child; /* a child that has answered and waits for more questions; NULL: none */
-    bool stay;        /* the child waits for more questions when it has answered */
     ocl_item current; /* the question that was asked and is not answered yet; "" if none */
     ocl_ahead phase;  /* what the child builds ahead at present */
     int n_ahead;      /* number of programs */
@@ -43,14 +41,11 @@ typedef struct prober {
     char error[512];
 } prober;
 
-/* Time limit of the current question in seconds; CLTRAIN_PROBE_SECONDS changes it, for slow machines and
- * tests. */
+/* Time limit of the current question in seconds. */
 static double limit_of(const prober *v)
 {
-    const char *text = getenv("CLTRAIN_PROBE_SECONDS");
-    double own = text != NULL ? atof(text) : 0.0;
     bool test = v->phase == OCL_AHEAD_TESTS || ocl_item_is_test(&v->current);
-    return own > 0.0 ? own : test ? TEST_SECONDS : OCL_PROBE_SECONDS;
+    return ocl_probe_limit(test ? TEST_SECONDS : OCL_PROBE_SECONDS);
 }
 
 /* The child sends this line again whenever a program is built, so that the time limit is for one program. */
@@ -120,64 +115,37 @@ static bool take_line(prober *v, const char *line)
     return v->done || v->spent || take_begin(v, line) || take_end(v, line) || take_ahead(v, line);
 }
 
-/* Starts a child with the questions, or sends them to the waiting child. */
-static clt_status start(prober *v, const char *program)
+/* Sends the questions to the waiting child, or to a new one. */
+static clt_status start(prober *v)
 {
-    CLT_SCOPED(clt_str) have = {0}, line = {0};
-    char mask[16], share[16];
-    ocl_asking_have(v->capabilities, &have);
-    CLT_TRY(clt_str_check(&have));
-    if (v->child != NULL) {
-        clt_str_printf(&line, "ask\t%d\t%s\n", v->tests, have.length > 0 ? have.text : "");
-        CLT_TRY(clt_str_check(&line));
-        /* a child that has ended is noticed when no answer comes */
-        if (clt_child_send(v->child, line.text, line.length, OCL_PROBE_SECONDS) != CLT_OK)
-            clt_error_clear();
-        return CLT_OK;
-    }
-    snprintf(mask, sizeof mask, "%08" PRIx32, v->mask);
-    snprintf(share, sizeof share, "%d", v->share);
-    const char *arguments[17] = {"probe", "--device", v->desc->spec,           "--mask",
-                                 mask,    "--style",  ocl_style_name(v->style)};
-    int n = 7;
-    if (!v->tests)
-        arguments[n++] = "--no-tests";
-    if (v->one_by_one)
-        arguments[n++] = "--one-by-one";
-    if (v->stay)
-        arguments[n++] = "--stay";
-    if (v->share != OCL_ALL_SHARES) {
-        arguments[n++] = "--share";
-        arguments[n++] = share;
-    }
-    if (have.length > 0) {
-        arguments[n++] = "--have";
-        arguments[n++] = have.text;
-    }
-    v->greeted = false;
-    return clt_child_start(program, arguments, v->stay ? CLT_CHILD_INPUT : 0, &v->child);
+    CLT_SCOPED(clt_str) line = {0};
+    clt_str_printf(&line, "ask\t%s\t%08" PRIx32 "\t%d\t%d\t%d\t", ocl_style_name(v->style), v->mask, v->share,
+                   v->tests, v->one_by_one);
+    ocl_asking_have(v->capabilities, &line);
+    clt_str_append(&line, "\n");
+    CLT_TRY(clt_str_check(&line));
+    if (v->child == NULL)
+        CLT_TRY(ocl_device_child_start(v->desc->spec, &v->child));
+    if (clt_child_send(v->child, line.text, line.length, OCL_PROBE_SECONDS) != CLT_OK)
+        clt_error_clear(); /* a child that has ended is noticed when no answer comes */
+    return CLT_OK;
 }
 
 /* Turns the end of the child into an answer to the question that it was working on. */
-static clt_status settle(prober *v, clt_child_event event, double limit, const clt_child_end *end)
+static clt_status settle(prober *v, const clt_child_end *end)
 {
     ocl_item *item = &v->current;
-    bool killed = event == CLT_CHILD_ENDED && end->signal == SIGKILL;
-    if (event == CLT_CHILD_ENDED && !killed && (v->desc->quirks & OCL_QUIRK_OWN_CACHE) && ocl_pocl_mend()) {
+    bool ended = end->event == CLT_CHILD_ENDED, killed = ended && end->signal == SIGKILL;
+    if (ended && !killed && (v->desc->quirks & OCL_QUIRK_OWN_CACHE) && ocl_pocl_mend()) {
         item->name[0] = '\0'; /* the next child asks it again */
         return CLT_OK;
     }
-    item->answer = event == CLT_CHILD_SILENT ? OCL_ANSWER_HUNG
+    item->answer = end->event == CLT_CHILD_SILENT ? OCL_ANSWER_HUNG
                    /* killed by the system, for instance for lack of memory: not remembered */
                    : killed ? OCL_ANSWER_FAILED
                             : OCL_ANSWER_CRASHED;
-    if (event == CLT_CHILD_SILENT)
-        snprintf(item->reason, sizeof item->reason, "no answer in %g s", limit);
-    else if (event == CLT_CHILD_LINE)
-        snprintf(item->reason, sizeof item->reason, "the child process wrote an invalid answer");
-    else
-        snprintf(item->reason, sizeof item->reason, "the driver ended its process with %s%s%.160s", end->text,
-                 end->words[0] ? ": " : "", end->words);
+    clt_child_loss(end, "the driver ended its process with", "no answer in",
+                   "the child process wrote an invalid answer", item->reason, sizeof item->reason);
     clt_status status = ocl_capabilities_set(v->capabilities, item);
     item->name[0] = '\0';
     return status;
@@ -186,13 +154,13 @@ static clt_status settle(prober *v, clt_child_event event, double limit, const c
 /* A child that is lost while it builds programs ahead answers nothing: the next one builds one program after
  * the other, each when its question is asked, so that the question whose program is to blame gets the
  * failure. */
-static void lose_ahead(prober *v, clt_child_event event, double limit, const clt_child_end *end)
+static void lose_ahead(prober *v, const clt_child_end *end)
 {
+    char why[384];
     v->one_by_one = true;
-    if (event == CLT_CHILD_SILENT)
-        CLT_DEBUG("device %s: no program was built ahead in %g s", v->desc->spec, limit);
-    else
-        CLT_DEBUG("device %s: building programs ahead ended with %s", v->desc->spec, end->text);
+    clt_child_loss(end, "building programs ahead ended with", "no program was built ahead in", NULL, why,
+                   sizeof why);
+    CLT_DEBUG("device %s: %s", v->desc->spec, why);
 }
 
 /* Takes all answers of a child. CLT_EDEVICE: it failed before its first question; CLT_ENOMEM: it ran out of
@@ -200,43 +168,36 @@ static void lose_ahead(prober *v, clt_child_event event, double limit, const clt
 static clt_status take_capabilities(prober *v)
 {
     clt_child_end end;
-    const char *line = "";
-    clt_child_event event = CLT_CHILD_ENDED;
-    double limit = 0.0;
-    v->done = v->spent = false;
+    const char *line;
+    char why[384];
+    v->done = v->spent = v->greeted = false;
     v->phase = OCL_AHEAD_NOTHING;
     v->current.name[0] = v->error[0] = '\0';
-    do {
-        limit = limit_of(v);
-        event = clt_child_next_awake(v->child, limit, &line);
-    } while (event == CLT_CHILD_LINE && take_line(v, line) && !v->done && !v->spent);
-    if (v->done && v->stay)
+    while (!v->done && !v->spent && clt_child_next_awake(v->child, limit_of(v), &line) == CLT_CHILD_LINE &&
+           take_line(v, line))
+        continue;
+    if (v->done)
         return CLT_OK;
-    clt_child_stop(v->child, &end);
-    v->child = NULL;
+    clt_child_stop(CLT_TAKE(v->child), &end);
     if (end.words[0])
         CLT_DEBUG("asking device %s: the child process said: %s", v->desc->spec, end.words);
-    if (v->phase != OCL_AHEAD_NOTHING && !v->done) {
-        lose_ahead(v, event, limit, &end);
-        return CLT_OK;
-    }
-    if (v->done || v->spent)
+    if (v->phase != OCL_AHEAD_NOTHING)
+        lose_ahead(v, &end);
+    if (v->phase != OCL_AHEAD_NOTHING || v->spent)
         return CLT_OK;
     if (v->current.name[0] != '\0' && v->error[0] == '\0')
-        return settle(v, event, limit, &end);
+        return settle(v, &end);
     if (v->error[0] != '\0')
         CLT_FAIL(v->status, "asking device %s in a child process: %s", v->desc->spec, v->error);
-    if (event == CLT_CHILD_SILENT)
-        CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': the driver did not list its devices in %g s",
-                 v->desc->spec, v->desc->name, limit);
-    CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': listing devices ended a child process with %s%s%s",
-             v->desc->spec, v->desc->name, end.text, end.words[0] ? ": " : "", end.words);
+    clt_child_loss(&end, "listing devices ended a child process with",
+                   "the driver did not list its devices in", NULL, why, sizeof why);
+    CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': %s", v->desc->spec, v->desc->name, why);
 }
 
 /* Starts a child and takes its answers. CLT_EUNSUPPORTED: no child can be started. */
-static clt_status run_child(prober *v, const char *program)
+static clt_status run_child(prober *v)
 {
-    CLT_TRY(start(v, program));
+    CLT_TRY(start(v));
     return take_capabilities(v);
 }
 
@@ -280,7 +241,7 @@ static clt_child *kept_child(const prober *v)
 
 /* Runs one child for each share, or the child that waits with it. This thread starts both, since children
  * end with the thread that starts them. *well: both have answered all their questions. */
-static clt_status run_shares(prober *v, const char *program, bool tests, clt_child *kept[2], bool *well)
+static clt_status run_shares(prober *v, bool tests, clt_child *kept[2], bool *well)
 {
     CLT_FREED companion *c = NULL;
     clt_thread *thread = NULL;
@@ -289,16 +250,14 @@ static clt_status run_shares(prober *v, const char *program, bool tests, clt_chi
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a second child process"));
     c->capabilities = *v->capabilities;
     own.tests = tests;
-    own.stay = true;
-    own.greeted = true; /* true for a waiting child; for a new one start() sets it */
     c->own = own;
     c->own.capabilities = &c->capabilities;
     own.share = 0;
     own.child = kept[0];
     c->own.share = 1;
     c->own.child = kept[1];
-    clt_status status = start(&own, program);
-    bool second = status == CLT_OK && start(&c->own, program) == CLT_OK &&
+    clt_status status = start(&own);
+    bool second = status == CLT_OK && start(&c->own) == CLT_OK &&
                   clt_thread_start(&thread, "questions", run_companion, c) == CLT_OK;
     if (status == CLT_OK) {
         clt_error_clear(); /* the second child could not be started: its questions stay open */
@@ -325,11 +284,11 @@ static void forget_new_tests(ocl_capabilities *capabilities, const ocl_capabilit
 
 /* Like run_child, but two children ask at the same time. One child asks what is left over; usually nothing
  * is, and the two children are kept waiting. */
-static clt_status run_two(prober *v, const char *program, clt_child *kept[2])
+static clt_status run_two(prober *v, clt_child *kept[2])
 {
     CLT_FREED ocl_capabilities *before = NULL;
     bool well;
-    clt_status status = run_shares(v, program, false, kept, &well);
+    clt_status status = run_shares(v, false, kept, &well);
     if (status != CLT_OK && status != CLT_EUNSUPPORTED) {
         clt_error_clear(); /* one child alone may succeed, with the memory of two */
         return CLT_OK;
@@ -339,8 +298,8 @@ static clt_status run_two(prober *v, const char *program, clt_child *kept[2])
         return CLT_OK;
     CLT_TRY(clt_alloc(&before, 1, sizeof *before, "answers"));
     *before = *v->capabilities;
-    v->done = run_shares(v, program, true, kept, &well) == CLT_OK && well &&
-              !ocl_capabilities_lost_test(v->capabilities);
+    v->done =
+        run_shares(v, true, kept, &well) == CLT_OK && well && !ocl_capabilities_lost_test(v->capabilities);
     if (!v->done) {
         clt_error_clear();
         forget_new_tests(v->capabilities, before);
@@ -404,20 +363,20 @@ clt_status ocl_ask_children(const ocl_found *found, const ocl_asking_options *w,
                 .share = OCL_ALL_SHARES,
                 .style = w->style,
                 .capabilities = capabilities};
-    CLT_FREED char *program = NULL;
     clt_child *kept[2] = {NULL, NULL};
     uint32_t emulated = 0;
     bool alone =
         !w->tests || !found->desc.is_cpu || clt_cpu_count() < 2 || ocl_capabilities_lost_test(capabilities);
-    clt_status status = clt_program_find(&program);
+    clt_status status = CLT_OK;
     for (int i = 0; i < OCL_ITEMS_MAX && status == CLT_OK && !v.done; i++) {
-        status = alone ? run_child(&v, program) : run_two(&v, program, kept);
+        status = alone ? run_child(&v) : run_two(&v, kept);
         alone = true;
         if (ocl_capabilities_refusal(capabilities, w->tests) != NULL)
             break;
     }
     if (status == CLT_OK && v.done && v.one_by_one)
         tell_lost_ahead(&found->desc, capabilities);
+    clt_child_drop(v.child);
     keep_or_stop(found, status == CLT_OK && v.done, kept);
     if (status == CLT_EUNSUPPORTED)
         return ask_without_child(found, w, capabilities);

@@ -27,8 +27,7 @@ typedef struct launch_memory {
 } launch_memory;
 
 typedef struct server {
-    ocl_device *device;   /* NULL: not opened yet */
-    ocl_asker *asker;     /* the child's state while it answers device questions; NULL: it only builds */
+    ocl_device *device;
     ocl_program *program; /* NULL: the build failed, and launches of it are skipped */
     cl_kernel kernel;     /* kernel of the launch that is being received, or NULL */
     cl_uint next;         /* index of its next argument */
@@ -163,41 +162,11 @@ static clt_status say_ready(const ocl_device *device)
     return clt_child_say("ready %s", clt_hash64_text(key, text));
 }
 
-/* Switches the child from answering questions to building, which needs an open device. */
-static clt_status open_device(server *s)
-{
-    ocl_asker *asker = s->asker;
-    if (asker->device == NULL)
-        CLT_TRY(ocl_device_open_bare(asker->found, false, &asker->device));
-    s->device = asker->device;
-    s->device->desc = asker->found->desc;
-    /* self-tests left these programs: when they are built again, they are kept in the cache */
-    ocl_programs_forget(s->device);
-    ocl_binary_cache_open(s->device);
-    ocl_binary_turns_close(s->device);
-    return say_ready(s->device);
-}
-
-static clt_status ask_again(const server *s, char *fields)
-{
-    char *have = strchr(fields, '\t');
-    if (have == NULL)
-        CLT_FAIL(CLT_EUSAGE, "'%s' lacks the device's known capabilities", fields);
-    *have++ = '\0';
-    return ocl_asking_again(s->asker, have, strcmp(fields, "1") == 0);
-}
-
 static clt_status obey(server *s, char *line)
 {
     char *fields = strchr(line, '\t');
     if (fields != NULL)
         *fields++ = '\0';
-    if (s->device == NULL && s->asker != NULL && strcmp(line, "ask") == 0 && fields != NULL)
-        return ask_again(s, fields);
-    if (s->device == NULL && s->asker != NULL && strcmp(line, "open") == 0)
-        return open_device(s);
-    if (s->device == NULL)
-        CLT_FAIL(CLT_EUSAGE, "'%s' was sent to a child process that has not opened its device", line);
     if (strcmp(line, "program") == 0 && fields != NULL)
         return build_program(s, fields);
     if (strcmp(line, "end") == 0)
@@ -216,36 +185,20 @@ static clt_status obey(server *s, char *line)
     return CLT_OK;
 }
 
-static clt_status obey_all(ocl_device *device, ocl_asker *asker)
+clt_status ocl_builder_serve(ocl_device *device)
 {
-    server s = {.device = device, .asker = asker};
+    server s = {.device = device};
     CLT_FREED char *line = NULL;
     size_t size = 0;
-    ssize_t length;
-    clt_status status = CLT_OK;
-    while (status == CLT_OK && (length = getline(&line, &size, stdin)) > 0) {
-        if (line[length - 1] == '\n')
-            line[length - 1] = '\0';
+    /* self-tests may have left programs: when they are built again, they are kept in the cache */
+    ocl_programs_forget(device);
+    ocl_binary_cache_open(device);
+    ocl_binary_turns_close(device);
+    clt_status status = say_ready(device);
+    while (status == CLT_OK && getline(&line, &size, stdin) > 0) {
+        line[strcspn(line, "\n")] = '\0';
         status = obey(&s, line);
     }
     forget_launch(&s);
     return status;
-}
-
-clt_status ocl_builder_go_on(ocl_asker *asker)
-{
-    return obey_all(NULL, asker);
-}
-
-clt_status ocl_builder_serve(const char *spec)
-{
-    ocl_found found;
-    CLT_SCOPED(ocl_device) *device = NULL;
-    CLT_TRY(clt_child_begin());
-    CLT_TRY(ocl_find_in_child(spec, &found));
-    CLT_TRY(ocl_device_open_bare(&found, false, &device));
-    ocl_binary_cache_open(device);
-    ocl_binary_turns_close(device);
-    CLT_TRY(say_ready(device));
-    return obey_all(device, NULL);
 }

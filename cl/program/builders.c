@@ -5,10 +5,8 @@
  * each launch a line `launch KERNEL DIMENSIONS GLOBAL*3 LOCAL*3`, a line `arg KIND VALUE` for each argument
  * and `run`; then `end`. Fields are separated by tabs. A large launch, with OCL_SMALL_LAUNCH work-items or
  * more in a dimension, is run in full size, and sent only if it has a bound that can be sent as 0; of other
- * launches one group is run. Children answer `ready KEY`, and for each program `built` or `failed`, then
- * `done`. A child that has asked a device understands two more lines before these: `ask TESTS HAVE`, which
- * it answers like its command line (cl/probes/asking.h), and `open`, which it answers by `ready KEY`. `error
- * STATUS TEXT` is the last line of a child that cannot go on. */
+ * launches one group is run. Children answer questions (cl/probes/asking.h) until a line `open`, to which
+ * they answer `ready KEY`; then, for each program, `built` or `failed`, and `done`. */
 #include "cl/program/builders.h"
 
 #include <inttypes.h>
@@ -104,24 +102,31 @@ static clt_status await_greeting(ocl_builder *builder)
     return CLT_OK;
 }
 
+/* Makes the child a builder, which owns it; the child is ended if that fails. */
+static clt_status open_builder(clt_child *child, const ocl_device *device, ocl_builder **out)
+{
+    static const char open[] = "open\n";
+    CLT_SCOPED(clt_child) *own = child;
+    CLT_TRY(clt_alloc(out, 1, sizeof **out, "a builder"));
+    **out = (ocl_builder){.child = CLT_TAKE(own), .device = device};
+    if (clt_child_send(child, open, strlen(open), START_SECONDS) != CLT_OK)
+        clt_error_clear(); /* the child has ended, which await_greeting notices */
+    return CLT_OK;
+}
+
 /* Makes a builder of a waiting child, whose driver is already loaded. Returns NULL if there is none. Skips
  * children that have ended in the meantime. */
 static ocl_builder *adopted_builder(const ocl_device *device)
 {
-    static const char open[] = "open\n";
     uint64_t key;
     clt_child *child;
     ocl_builder *builder = NULL;
     if (ocl_capabilities_key(&device->desc, OCL_STYLE_ASKED, &key) != CLT_OK)
         return NULL;
     while ((child = take_waiting(&key)) != NULL) {
-        if (clt_alloc(&builder, 1, sizeof *builder, "a builder") != CLT_OK) {
-            clt_child_stop(child, NULL);
+        if (open_builder(child, device, &builder) != CLT_OK)
             return NULL;
-        }
-        *builder = (ocl_builder){.child = child, .device = device};
-        if (clt_child_send(child, open, strlen(open), START_SECONDS) == CLT_OK &&
-            await_greeting(builder) == CLT_OK)
+        if (await_greeting(builder) == CLT_OK)
             return builder;
         CLT_DEBUG("%s", clt_error_text());
         clt_error_clear();
@@ -130,20 +135,23 @@ static ocl_builder *adopted_builder(const ocl_device *device)
     return NULL;
 }
 
+clt_status ocl_device_child_start(const char *spec, clt_child **out)
+{
+    const char *arguments[] = {"probe", "--device", spec, NULL};
+    CLT_FREED char *program = NULL;
+    CLT_TRY(clt_program_find(&program));
+    return clt_child_start(program, arguments, CLT_CHILD_INPUT, out);
+}
+
 clt_status ocl_builder_start(const ocl_device *device, ocl_builder **out)
 {
-    const char *arguments[] = {"probe", "--device", device->desc.spec, "--build", NULL};
-    CLT_FREED char *program = NULL;
-    CLT_SCOPED(clt_child) *child = NULL;
+    clt_child *child;
     *out = adopted_builder(device);
     clt_error_clear();
     if (*out != NULL)
         return CLT_OK;
-    CLT_TRY(clt_program_find(&program));
-    CLT_TRY(clt_child_start(program, arguments, CLT_CHILD_INPUT, &child));
-    CLT_TRY(clt_alloc(out, 1, sizeof **out, "a builder"));
-    **out = (ocl_builder){.child = CLT_TAKE(child), .device = device};
-    return CLT_OK;
+    CLT_TRY(ocl_device_child_start(device->desc.spec, &child));
+    return open_builder(child, device, out);
 }
 
 void ocl_builder_stop(ocl_builder *builder)
@@ -227,31 +235,26 @@ static void write_job(const ocl_program_request *request, clt_str *out)
 /* --- building --- */
 
 /* Decides what the end of a child means for the program that it was building. */
-static clt_status judge(ocl_builder *builder, const ocl_program_request *request, clt_child_event event)
+static clt_status judge(ocl_builder *builder, const ocl_program_request *request)
 {
     const ocl_device_desc *desc = &builder->device->desc;
+    char why[384];
     clt_child_end end;
-    clt_child_stop(builder->child, &end);
-    builder->child = NULL;
-    if (event == CLT_CHILD_SILENT)
-        CLT_FAIL(CLT_EBUILD,
-                 "building kernel family '%s' for device %s '%s' (driver %s): the compiler did not return "
-                 "within %g s\n"
-                 "  options: %s",
-                 request->family, desc->spec, desc->name, desc->driver, BUILD_SECONDS, request->options);
-    if (end.signal != 0 && end.signal != SIGKILL && (desc->quirks & OCL_QUIRK_OWN_CACHE))
+    clt_child_stop(CLT_TAKE(builder->child), &end);
+    bool silent = end.event == CLT_CHILD_SILENT,
+         crashed = !silent && end.signal != 0 && end.signal != SIGKILL,
+         own_cache = crashed && (desc->quirks & OCL_QUIRK_OWN_CACHE) != 0;
+    if (own_cache)
         (void)ocl_pocl_mend(); /* the program is tried once more, by another child */
-    if (end.signal != 0 && end.signal != SIGKILL)
+    clt_child_loss(&end, "the compiler ended its process with", "the compiler did not return within", NULL,
+                   why, sizeof why);
+    if (silent || crashed)
         CLT_FAIL(CLT_EBUILD,
-                 "building kernel family '%s' for device %s '%s' (driver %s): the compiler ended its process "
-                 "with %s%s%s%s\n  options: %s",
-                 request->family, desc->spec, desc->name, desc->driver, end.text, end.words[0] ? ": " : "",
-                 end.words,
-                 desc->quirks & OCL_QUIRK_OWN_CACHE
-                     ? " (if its cache is damaged, 'cltrain cache --clear pocl' empties it)"
-                     : "",
+                 "building kernel family '%s' for device %s '%s' (driver %s): %s%s\n  options: %s",
+                 request->family, desc->spec, desc->name, desc->driver, why,
+                 own_cache ? " (if its cache is damaged, 'cltrain cache --clear pocl' empties it)" : "",
                  request->options);
-    CLT_DEBUG("a child process that built '%s' was lost: %s %s", request->family, end.text, end.words);
+    CLT_DEBUG("a child process that built '%s' was lost: %s", request->family, why);
     return CLT_OK;
 }
 
@@ -259,7 +262,7 @@ clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_request *re
 {
     CLT_SCOPED(clt_str) job = {0};
     const char *line = "";
-    clt_child_event event = CLT_CHILD_ENDED;
+    clt_child_event event;
     *usable = false;
     if (!builder->ready && await_greeting(builder) != CLT_OK) {
         CLT_DEBUG("%s", clt_error_text());
@@ -274,5 +277,5 @@ clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_request *re
         event = clt_child_next(builder->child, BUILD_SECONDS, &line);
     while (event == CLT_CHILD_LINE && strcmp(line, "done") != 0);
     *usable = event == CLT_CHILD_LINE;
-    return *usable ? CLT_OK : judge(builder, request, event);
+    return *usable ? CLT_OK : judge(builder, request);
 }

@@ -41,19 +41,19 @@ void ocl_builder_stop(ocl_builder *builder);
  * start another builder. */
 clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_request *request, bool *usable);
 
+/* Starts a child that reads lines about the device `spec`: questions (cl/probes/asking.h), or what to build.
+ * It ends with the thread that starts it. CLT_EUNSUPPORTED when no child can be started. */
+struct clt_child;
+clt_status ocl_device_child_start(const char *spec, struct clt_child **out);
+
 /* Keeps a child that has answered the questions about a device as the device's next builder, since it has
  * already loaded the driver's compiler. key: ocl_capabilities_key with the style ASKED. ocl_builders_forget
  * ends all waiting children, as does closing any device. A child ends with the thread that started it, so
  * the same thread must open the device. */
-struct clt_child;
 void ocl_builders_adopt(uint64_t key, struct clt_child *child);
 void ocl_builders_forget(void);
 
-/* The child's side, for the program's hidden command: builds programs for the device `spec`, as read from
- * standard input, until that ends. */
-clt_status ocl_builder_serve(const char *spec);
-/* The same for a child that has answered questions, and may be asked more. */
-struct ocl_asker;
-clt_status ocl_builder_go_on(struct ocl_asker *asker);
+/* The child's side: builds programs as read from standard input, until that ends. */
+clt_status ocl_builder_serve(ocl_device *device);
 
 #endif

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain probe: the child process of other commands that tests what a driver can do. It answers on a
- * private pipe. */
-#include <stdlib.h>
-
+ * cltrain probe: the child process of other commands that tests what a driver can do, as
+ * the lines of standard input ask. It answers on a private pipe. */
 #include "cl/device/listing.h"
 #include "cl/probes/asking.h"
-#include "cl/program/builders.h"
 #include "cli/screen/args.h"
 #include "cli/screen/cmd.h"
 #include "engine/host/child.h"
@@ -24,21 +21,12 @@ static clt_status count_devices(const char *spec)
 
 clt_status cmd_probe(cmd_context *context, int argc, char **argv)
 {
-    const char *device = "", *mask = "", *have = "", *style = "asked", *share = "";
-    bool count = false, list = false, no_tests = false, stay = false, build = false, one_by_one = false;
-    const args_option options[] = {
-        ARGS_TEXT("--device", "SPEC", device, "number of the device"),
-        ARGS_TEXT("--mask", "BITS", mask, "capabilities to ask for, hexadecimal"),
-        ARGS_TEXT("--style", "NAME", style, "asked, lanes or groups"),
-        ARGS_TEXT("--have", "LIST", have, "answers that are known already"),
-        ARGS_TEXT("--share", "NUMBER", share, "only questions and self-tests of this share"),
-        ARGS_FLAG("--no-tests", no_tests, "probe kernels only"),
-        ARGS_FLAG("--one-by-one", one_by_one, "build one program after the other"),
-        ARGS_FLAG("--stay", stay, "after the answers, build the programs that standard input names"),
-        ARGS_FLAG("--list", list, "list the devices, and nothing else"),
-        ARGS_FLAG("--count", count, "count the devices that SPEC names"),
-        ARGS_FLAG("--build", build, "build the programs that standard input names"),
-        ARGS_END};
+    const char *device = "";
+    bool count = false, list = false;
+    const args_option options[] = {ARGS_TEXT("--device", "SPEC", device, "number of the device"),
+                                   ARGS_FLAG("--list", list, "list the devices, and nothing else"),
+                                   ARGS_FLAG("--count", count, "count the devices that SPEC names"),
+                                   ARGS_END};
     const args_usage usage =
         ARGS_USAGE("probe", "", 0, 0, options,
                    "Asks a device what it can do, for another cltrain that started this one.");
@@ -47,9 +35,5 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv)
     ARGS_PARSE(&usage, argc, argv, &r);
     if (count)
         return count_devices(*device ? device : NULL);
-    if (build)
-        return ocl_builder_serve(device);
-    return list ? ocl_listing_serve()
-                : ocl_asking_serve(device, mask, style, have, !no_tests,
-                                   *share ? atoi(share) : OCL_ALL_SHARES, one_by_one, stay);
+    return list ? ocl_listing_serve() : ocl_asking_serve(device);
 }

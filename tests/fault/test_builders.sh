@@ -66,14 +66,13 @@ same_losses again
 # started; if one ends after its first answers, a new one is started.
 cat >program <<SH
 #!/usr/bin/env bash
-echo "\$*" >>$work/children
-if [ "\$GONE" = 1 ]; then
-    for word in "\$@"; do
-        shift
-        [ "\$word" = --stay ] || set -- "\$@" "\$word"
-    done
-fi
-exec $CLTRAIN "\$@"
+[ "\$2" = --device ] || exec $CLTRAIN "\$@"
+IFS= read -r line
+word=\${line%%[[:blank:]]*}
+echo "\$word" >>$work/children
+[ "\$word\$GONE" != ask1 ] || exec $CLTRAIN "\$@" <<<"\$line"
+exec 4<&0
+exec $CLTRAIN "\$@" < <(printf '%s\n' "\$line"; exec cat <&4 3>&-)
 SH
 chmod +x program
 first_start() { # NAME GONE
@@ -84,9 +83,9 @@ first_start() { # NAME GONE
 }
 if [ "$(nproc)" -ge 2 ]; then
     first_start stayed 0
-    expect_awk 'two children ask and build' '/--stay/ { stay++ } /--build/ { build++ } END { exit stay != 2 || build > 0 }' children
+    expect_awk 'two children ask and build' '/ask/ { ask++ } /open/ { build++ } END { exit ask != 2 || build > 0 }' children
     first_start gone 1
-    expect_awk 'children that are gone are replaced' '/--build/ { build++ } END { exit build != 2 }' children
+    expect_awk 'children that are gone are replaced' '/open/ { build++ } END { exit build != 2 }' children
 else
     note_skip 'on one core a single child asks the device, and it is not kept'
 fi

@@ -65,12 +65,14 @@ clt_status clt_remote_run_mark(clt_remote *remote, uint64_t *out);
 /* remote_put.c. put_texts: uploads the texts that a run folder has; *claimed becomes true once
  * metrics.jsonl is there. withdraw: deletes the manifest that a step has there before its files are
  * replaced, so that nobody takes a mixture of two uploads for a checkpoint; *refused: the keys do not
- * allow that, and the status is a failure. put_step: uploads the files `names` of a checkpoint's folder,
- * the manifest last; *bytes: their sizes. */
+ * allow that, and the status is a failure. put_step: uploads the files `names` of a checkpoint's folder
+ * except its manifest; *bytes: their sizes. put_manifest: uploads the manifest, which makes the checkpoint
+ * complete, and adds its size to *bytes. */
 clt_status clt_remote_put_texts(clt_remote *remote, const char *folder, bool *claimed);
 clt_status clt_remote_withdraw(clt_remote *remote, int64_t step, bool *refused);
 clt_status clt_remote_put_step(clt_remote *remote, int64_t step, const char *folder,
                                const clt_file_list *names, uint64_t *bytes);
+clt_status clt_remote_put_manifest(clt_remote *remote, int64_t step, const char *folder, uint64_t *bytes);
 /* Aborts uploads of files of checkpoints, and of the texts of a run, that were begun `age` seconds ago or
  * earlier and never finished. Uploads of other programs stay. *count: how many were aborted. */
 clt_status clt_remote_abort_old(clt_remote *remote, int64_t age, int *count);

@@ -73,5 +73,12 @@ clt_status clt_remote_put_step(clt_remote *r, int64_t step, const char *folder, 
     for (size_t i = 0; i < names->count; i++)
         if (strcmp(names->name[i], CLT_MANIFEST_FILE) != 0)
             CLT_TRY(put_file(r, folder, inner, names->name[i], bytes));
+    return CLT_OK;
+}
+
+clt_status clt_remote_put_manifest(clt_remote *r, int64_t step, const char *folder, uint64_t *bytes)
+{
+    char inner[64];
+    inner_of(step, inner, sizeof inner);
     return put_file(r, folder, inner, CLT_MANIFEST_FILE, bytes);
 }

@@ -84,6 +84,27 @@ losses disk >here
 expect_same there here
 expect_code 0 grep -q 'resumed from elsewhere/checkpoints/step_10' disk/log.txt
 
+# Killed as soon as a checkpoint is complete in the bucket: another machine has the lines of all its steps,
+# and the lines of each step once.
+printf '%s\n' 'PUT moment.*/manifest meet' 'GET /go meet' >server/faults
+"$CLTRAIN" train net.json --out moment checkpoint.upload=s3://bucket/runs/moment >moment.out 2>&1 &
+process=$!
+meets() { ! grep -q manifest server/faults; }
+await_from $process meets
+printf '%s\n' 'GET /go meet' 'PUT moment/metrics.jsonl hold' >server/faults # the texts that come after this manifest
+guarded "$tool" bucket read go >/dev/null 2>&1
+is_held() { [ ! -s server/faults ]; }
+await_from $process is_held
+kill -9 $process
+wait $process 2>/dev/null
+cat moment.out >>outputs
+rm -r moment
+train 0 net.json --out moment --resume auto checkpoint.upload=s3://bucket/runs/moment
+expect_text 'fetched step [1-4]0 from'
+losses straight >there
+losses moment >here
+expect_same there here
+
 # If the newest uploaded checkpoint is damaged, an older intact one is fetched; if the server does not
 # answer, it is not. A good copy replaces a damaged local one. If nothing is intact, the run does not begin
 # again.
@@ -123,7 +144,6 @@ train 7 net.json --out all --resume auto checkpoint.upload=s3://bucket/runs/all
 echo 'GET config.resolved hold' >server/faults
 "$CLTRAIN" train long.json --out cut --resume auto checkpoint.upload=s3://bucket/runs/lost >cut.out 2>&1 &
 process=$!
-is_held() { [ ! -s server/faults ]; }
 await_from $process is_held
 kill -9 $process
 wait $process 2>/dev/null

@@ -107,13 +107,29 @@ static clt_status check_mine(clt_uploader *u)
     return CLT_OK;
 }
 
+/* Uploads the texts. If that fails, a warning says so, and they come with the next upload. */
+static void send_texts(clt_uploader *u)
+{
+    clt_status status = check_mine(u);
+    if (status == CLT_OK)
+        status = clt_remote_put_texts(u->remote, u->folder, &u->claimed);
+    warn_once(u, &u->warned_lacks, status,
+              "metrics.jsonl, log.txt and config.resolved.json could not all be uploaded; they are uploaded "
+              "again with the next checkpoint and at the end of the run");
+}
+
+/* The texts come before the manifest: if this machine is lost in between, the next one finds no checkpoint
+ * whose lines of metrics.jsonl are missing, only lines after its checkpoint, which it removes. */
 static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder, uint64_t *bytes)
 {
     CLT_SCOPED(clt_file_list) names = {0};
     CLT_TRY(u->claimed ? check_mine(u) : clt_remote_put_texts(u->remote, u->folder, &u->claimed));
     CLT_TRY(clt_folder_names(folder, &names));
     CLT_TRY(withdraw(u, step));
-    return clt_remote_put_step(u->remote, step, folder, &names, bytes);
+    CLT_TRY(clt_remote_put_step(u->remote, step, folder, &names, bytes));
+    send_texts(u);
+    CLT_TRY(u->lost ? check_mine(u) : CLT_OK); /* another run's texts are there: no manifest beside them */
+    return clt_remote_put_manifest(u->remote, step, folder, bytes);
 }
 
 /* Makes a step wait to be uploaded. Called with the lock held. */
@@ -195,16 +211,6 @@ static void retain(clt_uploader *u)
               "checkpoint.upload_keep: older checkpoints stay in the bucket");
 }
 
-static void send_texts(clt_uploader *u)
-{
-    clt_status status = check_mine(u);
-    if (status == CLT_OK)
-        status = clt_remote_put_texts(u->remote, u->folder, &u->claimed);
-    warn_once(u, &u->warned_lacks, status,
-              "metrics.jsonl, log.txt and config.resolved.json could not all be uploaded; they are uploaded "
-              "again with the next checkpoint and at the end of the run");
-}
-
 /* Uploads a checkpoint. Called with the lock held; releases it during the upload. */
 static void upload_due(clt_uploader *u, clt_due_upload *due)
 {
@@ -225,7 +231,6 @@ static void upload_due(clt_uploader *u, clt_due_upload *due)
     }
     note_arrival(u, &a, best);
     pthread_mutex_unlock(&u->lock);
-    send_texts(u);
     retain(u);
     pthread_mutex_lock(&u->lock);
 }

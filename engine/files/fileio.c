@@ -406,7 +406,7 @@ clt_status clt_own_file_check(const char *path)
 void clt_file_want(const char *path)
 {
     if (clt_is_remote(path) && clt_remote_files_used())
-        clt_remote_files_used()->want_whole(path);
+        clt_remote_files_used()->want_path(path, UINT64_MAX);
 }
 
 size_t clt_file_first(const char *path, void *buffer, size_t size)

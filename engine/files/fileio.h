@@ -141,6 +141,10 @@ typedef struct clt_file_list {
     char **name;
     size_t count, capacity;
 } clt_file_list;
+/* Call it before the beginning of file `at` of a list is read, for each file in turn: it announces the
+ * beginnings of the files that follow soon, so that remote ones are fetched several at a time. Does nothing
+ * for local files. `folder` has the files; NULL: the names are whole paths. */
+void clt_files_want_starts(const char *folder, const clt_file_list *list, size_t at);
 /* Takes ownership of `name`, also on failure. `name` NULL: CLT_ENOMEM, since memory ran out when it was
  * made. */
 clt_status clt_file_list_add(clt_file_list *list, char *name);

@@ -113,6 +113,28 @@ bool clt_file_stat(const char *path, struct stat *out)
     return clt_is_remote(path) ? remote && remote->stat(path, out) : stat(path, out) == 0;
 }
 
+/* --- announcing remote files --- */
+
+#define FILES_AHEAD                                                                                          \
+    16 /* beginnings announced before the first one is read: enough for all threads that fetch */
+
+static void want_start(const char *folder, const char *name)
+{
+    CLT_FREED char *path = NULL;
+    if (!remote || !clt_is_remote(folder ? folder : name))
+        return;
+    if (clt_path_join(folder ? folder : "", name, &path) == CLT_OK)
+        remote->want_path(path, 1);
+    clt_error_clear(); /* the file comes when it is read, or the reader reports why not */
+}
+
+void clt_files_want_starts(const char *folder, const clt_file_list *list, size_t at)
+{
+    CLT_KEEP_ERROR();
+    for (size_t i = at ? at + FILES_AHEAD : 0; i < list->count && i <= at + FILES_AHEAD; i++)
+        want_start(folder, list->name[i]);
+}
+
 /* --- paths and folders --- */
 
 bool clt_file_exists(const char *path)

@@ -115,6 +115,30 @@ train 0 tokens.far.json train.steps=4 --out again
 expect_code 0 "$CLTRAIN" cache
 expect_text '^  objects +[0-9.]+ KiB'
 
+# --- the headers of many files are fetched several at a time, and the error names the first bad file ---
+mkdir shards
+for i in 0 1 2 3 4 5; do cp "$(find tok/shards -name '*train*.bin' | head -n 1)" shards/train_$i.bin; done
+put shards
+format shards "$gpt" '"type": "tokens", "path": "@shards", "micro_batch": 2'
+named=data.path='["s3://bucket/d/shards/train_3.bin","s3://bucket/d/shards/train_0.bin","s3://bucket/d/shards/train_1.bin"]'
+# together FILE FILE CONFIG [OVERRIDE]: neither file is answered without the other
+together() {
+    rm -rf cache/objects
+    printf '%s\n' "GET $1 meet" "GET $2 meet" >server/faults
+    train 0 "$3" train.steps=4 storage.ahead=false --dry-run "${@:4}"
+    [ ! -s server/faults ] && pass || fail "requests that were not made: $(cat server/faults)"
+}
+for path in data.path=s3://bucket/d/shards "$named" data.path='s3://bucket/d/shards/*_[013].bin'; do
+    together shards/train_0.bin shards/train_3.bin shards.far.json "$path"
+done
+together v/images/a.npy v/masks/b.npy volumes.far.json
+together texts/1.txt texts/2.txt text.far.json
+rm -rf cache/objects
+printf '%s\n' 'GET shards/train_4.bin 403*' 'GET shards/train_1.bin 403*' >server/faults
+train 8 shards.far.json train.steps=4 storage.ahead=false --dry-run
+expect_text 's3://bucket/d/shards/train_1.bin: GET: 403'
+rm server/faults
+
 # --- several blocks, with a cache for only two of them: the same bits; a damaged block is fetched again; a
 # smaller cache ---
 mkdir big

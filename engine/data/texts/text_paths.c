@@ -157,8 +157,10 @@ static clt_status visit_text(void *context, const char *path)
         CLT_FAIL(CLT_EDATA, "opening the folder of texts '%s' (%s): there is no file in it", path, v->key);
     clt_file_list_sort(&list, 0);
     clt_text_group group = {.name = path, .count = list.count};
-    for (; group.index < list.count; group.index++)
+    for (; group.index < list.count; group.index++) {
+        clt_files_want_starts(NULL, &list, group.index);
         CLT_TRY(v->visit(v->context, list.name[group.index], &group));
+    }
     return CLT_OK;
 }
 

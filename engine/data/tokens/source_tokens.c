@@ -62,15 +62,47 @@ static clt_status add_shard(clt_source *source, tokens_state *state, const char 
     return CLT_OK;
 }
 
-/* Adds the shards of one path, from the config or from a list file that it names. */
-static clt_status add_entry(void *context, const char *path)
+/* The files that the entries of a config key lead to. */
+typedef struct shard_files {
+    const tokens_state *state;
+    clt_file_list list;
+    size_t *ends; /* of each entry: the number of files up to its last one */
+} shard_files;
+
+static void free_files(shard_files *f)
 {
-    clt_source *source = context;
-    tokens_state *state = source->state;
-    CLT_SCOPED(clt_file_list) list = {0};
-    CLT_TRY(clt_shard_paths(path, state->word, state->key, &list));
-    for (size_t i = 0; i < list.count; i++)
-        CLT_TRY(add_shard(source, state, list.name[i]));
+    clt_file_list_free(&f->list);
+    free(f->ends);
+}
+
+CLT_SCOPED_VALUE(shard_files, free_files)
+
+/* Lists the shards of one path, from the config or from a list file that it names. */
+static clt_status list_entry(void *context, const char *path)
+{
+    shard_files *f = context;
+    return clt_shard_paths(path, f->state->word, f->state->key, &f->list);
+}
+
+/* All files are listed before the first one is opened, so that the headers of remote shards are fetched
+ * several at a time. */
+static clt_status open_files(clt_source *source, tokens_state *state, const clt_config *config, int count)
+{
+    CLT_SCOPED(shard_files) f = {.state = state};
+    CLT_TRY(clt_alloc(&f.ends, (size_t)count, sizeof *f.ends, "the list of shards"));
+    for (int i = 0; i < count; i++) {
+        CLT_TRY(clt_fail_prefix(
+            clt_listed_paths(clt_config_list_string(config, state->key, i), state->key, list_entry, &f),
+            "path %d of %s", i + 1, state->key));
+        f.ends[i] = f.list.count;
+    }
+    size_t at = 0;
+    for (int i = 0; i < count; i++)
+        for (; at < f.ends[i]; at++) {
+            clt_files_want_starts(NULL, &f.list, at);
+            CLT_TRY(clt_fail_prefix(add_shard(source, state, f.list.name[at]), "path %d of %s", i + 1,
+                                    state->key));
+        }
     return CLT_OK;
 }
 
@@ -88,11 +120,7 @@ static clt_status open_shards(clt_source *source, const clt_config *config, clt_
     if (count == 0)
         CLT_FAIL(CLT_ECONFIG, "opening the shards: %s names no file; give a file, a folder or a pattern",
                  state->key);
-    for (int i = 0; i < count; i++)
-        CLT_TRY(clt_fail_prefix(
-            clt_listed_paths(clt_config_list_string(config, state->key, i), state->key, add_entry, source),
-            "path %d of %s", i + 1, state->key));
-    return CLT_OK;
+    return open_files(source, state, config, count);
 }
 
 static clt_status describe(clt_source *source, const tokens_state *state)

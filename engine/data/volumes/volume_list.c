@@ -360,8 +360,11 @@ static clt_status list_pairs(listing *l, const char *images, const char *masks)
     p.taken = clt_arena_alloc(l->arena, (p.mask.count + 1) * sizeof *p.taken);
     if (!p.taken)
         return CLT_ENOMEM;
-    for (size_t i = 0; i < p.image.count; i++)
+    for (size_t i = 0; i < p.image.count; i++) {
+        clt_files_want_starts(images, &p.image, i);
+        clt_files_want_starts(masks, &p.mask, i); /* in most folders it has the same place as the image */
         CLT_TRY(add_pair(l, &p, i));
+    }
     return find_lonely(l, &p);
 }
 
@@ -411,8 +414,10 @@ static clt_status list_class(listing *l, const char *folder, int32_t number)
 {
     CLT_SCOPED(clt_file_list) inside = {0};
     CLT_TRY(clt_folder_names(folder, &inside));
-    for (size_t i = 0; i < inside.count; i++)
+    for (size_t i = 0; i < inside.count; i++) {
+        clt_files_want_starts(folder, &inside, i);
         CLT_TRY(add_entry(l, folder, inside.name[i], number));
+    }
     return CLT_OK;
 }
 

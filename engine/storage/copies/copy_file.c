@@ -459,13 +459,13 @@ static clt_status hold(const char *path, clt_status code, clt_remote_file **out,
     return CLT_OK;
 }
 
-static void want_whole(const char *path)
+static void want_path(const char *path, uint64_t bytes)
 {
     clt_remote_file *c = NULL;
     CLT_KEEP_ERROR();
     if (open_path(path, CLT_EDATA, &c) != CLT_OK)
         return;
-    want(c, 0, c->size);
+    want(c, 0, bytes);
     release(c);
 }
 
@@ -489,7 +489,7 @@ clt_status clt_copies_use(const clt_copies_options *o)
                                                .need = need,
                                                .keep = keep,
                                                .want = want,
-                                               .want_whole = want_whole,
+                                               .want_path = want_path,
                                                .done = done};
     clt_remote_files_use(&functions);
     if (!o)

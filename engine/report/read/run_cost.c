@@ -125,6 +125,9 @@ void clt_cost_take_event(clt_cost *c, const clt_json_doc *event)
     take(from, "startup_s", &c->sums.startup_s);
     take(from, "repeated_s", &c->sums.repeated_s);
     take(from, "saving_s", &c->sums.saving_s);
+    take(from, "longest_save_s", &c->longest.save_s);
+    take(from, "longest_upload_s", &c->longest.upload_s);
+    take(from, "longest_evaluation_s", &c->longest.evaluation_s);
 }
 
 void clt_cost_take_step(clt_cost *c, int64_t step, double told)

@@ -36,9 +36,17 @@ typedef struct clt_cost_sums {
     double energy_j; /* of the devices of all ranks, in J; known without a price, too; 0: unknown */
 } clt_cost_sums;
 
+/* The longest time, in seconds, that the sessions have needed for what comes at the end of a run; 0: it has
+ * not happened yet. A budget keeps these times in reserve. */
+typedef struct clt_cost_longest {
+    double save_s, upload_s; /* of a checkpoint */
+    double evaluation_s;
+} clt_cost_longest;
+
 typedef struct clt_cost {
     clt_cost_terms terms;
     clt_cost_sums sums;
+    clt_cost_longest longest;
     int64_t
         paid_steps;    /* steps of the run that sessions with a price have made; a repeated one counts once */
     int64_t last_paid; /* the last of them */

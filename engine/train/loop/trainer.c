@@ -196,7 +196,7 @@ static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
     l->result->final_eval = m;
     CLT_TRY(clt_tell_eval(l, &m));
     l->last_done = clt_now(); /* evaluation is not part of the next step's time */
-    l->eval_seconds = l->last_done - begin;
+    clt_meter_note(&l->meter.before.longest.evaluation_s, l->last_done - begin);
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "evaluate", step, begin, l->last_done);
     *save_it = best && clt_config_choice(l->options->config, "checkpoint.best") != CLT_BEST_NONE;
     l->early = clt_keeper_ends(&l->keeper);
@@ -219,7 +219,7 @@ static clt_status evaluate_owed(clt_loop *l)
 static clt_status evaluate_in_budget(clt_loop *l, int64_t done, clt_decision *d, bool *best)
 {
     if (!d->stop)
-        CLT_TRY(clt_meter_stops(l, l->eval_seconds, &d->stop));
+        CLT_TRY(clt_meter_stops(l, done, true, &d->stop));
     l->keeper.state.owes = d->stop && l->stop == CLT_STOP_BUDGET;
     return l->keeper.state.owes ? CLT_OK : evaluate(l, done, best);
 }
@@ -288,9 +288,9 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         clt_hooks_look(l);
         clt_upload_look(l);
         d = clt_decide(l, step);
-        if (l->near_budget && !d.stop) {
+        if (l->near_budget && !d.stop && done < l->last_step) {
             CLT_TRY(await(l, done));
-            CLT_TRY(clt_meter_stops(l, 0, &d.stop));
+            CLT_TRY(clt_meter_stops(l, done, false, &d.stop));
         }
         if (d.meet) {
             l->met_step = done;

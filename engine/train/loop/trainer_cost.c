@@ -100,6 +100,9 @@ int clt_meter_fields(const clt_loop *l, const clt_cost *c, bool terms,
         CLT_FIELD_NUMBER("startup_s", s->startup_s),
         CLT_FIELD_NUMBER("repeated_s", s->repeated_s),
         CLT_FIELD_NUMBER("saving_s", s->saving_s),
+        CLT_FIELD_NUMBER("longest_save_s", c->longest.save_s),
+        CLT_FIELD_NUMBER("longest_upload_s", c->longest.upload_s),
+        CLT_FIELD_NUMBER("longest_evaluation_s", c->longest.evaluation_s),
         CLT_FIELD_NUMBER("per_hour", t->per_hour),
         CLT_FIELD_NUMBER("on_demand_per_hour", t->on_demand),
         CLT_FIELD_INT("machines", t->machines),
@@ -121,10 +124,20 @@ static bool has_budget(const clt_loop *l)
     return l->meter.on && l->meter.budget > 0;
 }
 
-/* Whether the budget is spent, or would be after `ahead` more seconds. */
-static bool is_spent(const clt_loop *l, double ahead)
+void clt_meter_note(double *longest, double seconds)
 {
-    return has_budget(l) && clt_meter_at(l, clt_now() + ahead).sums.total >= l->meter.budget;
+    *longest = fmax(*longest, seconds);
+}
+
+/* Seconds that the next step after step `done` and the end of the run after it need, as far as they have been
+ * measured: saving and uploading, and if that step is the last one, an evaluation. */
+static double reserve(const clt_loop *l, int64_t done)
+{
+    const clt_cost_longest *longest = &l->meter.before.longest;
+    double seconds = l->step_seconds + longest->save_s;
+    if (l->uploader)
+        seconds += longest->upload_s;
+    return done + 1 >= l->last_step ? seconds + longest->evaluation_s : seconds;
 }
 
 bool clt_meter_near(const clt_loop *l)
@@ -133,12 +146,13 @@ bool clt_meter_near(const clt_loop *l)
         return has_budget(l);
     clt_cost cost = clt_meter_at(l, clt_now());
     double left = (l->meter.budget - cost.sums.total) / clt_cost_rate(&cost.terms);
-    return left < fmax(NEAR_SECONDS, NEAR_STEPS * l->step_seconds);
+    return left < fmax(NEAR_SECONDS, NEAR_STEPS * l->step_seconds) + reserve(l, l->last_step);
 }
 
-clt_status clt_meter_stops(clt_loop *l, double ahead, bool *stop)
+clt_status clt_meter_stops(clt_loop *l, int64_t done, bool evaluates, bool *stop)
 {
-    int64_t spent = is_spent(l, ahead);
+    double ahead = reserve(l, done) + (evaluates ? l->meter.before.longest.evaluation_s : 0);
+    int64_t spent = has_budget(l) && clt_meter_at(l, clt_now() + ahead).sums.total >= l->meter.budget;
     if (!(clt_config_float(l->options->config, "cost.budget") > 0))
         return CLT_OK;
     if (l->run->ranks.ranks > 1)
@@ -151,15 +165,19 @@ clt_status clt_meter_stops(clt_loop *l, double ahead, bool *stop)
 
 clt_status clt_meter_refuse(const clt_loop *l)
 {
-    char money[2][CLT_MONEY_TEXT];
+    char money[3][CLT_MONEY_TEXT], end[96] = "";
     clt_cost cost = clt_meter_at(l, clt_now());
+    const double more = clt_cost_rate(&cost.terms) * reserve(l, l->run->first_step);
+    if (more > 0)
+        snprintf(end, sizeof end, ", and its end needs about %s more",
+                 clt_money_text(more, cost.terms.currency, money[2]));
     if (l->quiet)
         CLT_FAIL(CLT_ECONFIG, "cost.budget is used up before the first step of this start");
     CLT_FAIL(CLT_ECONFIG,
-             "cost.budget of %s is used up before the first step of this start: the run has cost %s; the "
+             "cost.budget of %s is used up before the first step of this start: the run has cost %s%s; the "
              "same command with a larger one lets it continue",
              clt_money_text(l->meter.budget, cost.terms.currency, money[0]),
-             clt_money_text(cost.sums.total, cost.terms.currency, money[1]));
+             clt_money_text(cost.sums.total, cost.terms.currency, money[1]), end);
 }
 
 /* --- lines --- */

@@ -44,7 +44,8 @@ clt_status clt_stop_before(clt_loop *l, bool *stop)
     l->stop = asked[0];
     l->near_budget = asked[1];
     *stop = asked[0] != CLT_STOP_NONE;
-    return *stop || !l->near_budget ? CLT_OK : clt_meter_stops(l, 0, stop);
+    return *stop || !l->near_budget ? CLT_OK
+                                    : clt_meter_stops(l, l->run->first_step, l->keeper.state.owes, stop);
 }
 
 void clt_send_requests(clt_loop *l)

@@ -106,7 +106,6 @@ typedef struct clt_loop {
     double own_ms;       /* sum over finished steps of the time without waiting for other ranks */
     int64_t own_steps;   /* number of steps in own_ms */
     double step_seconds; /* duration of the newest finished step */
-    double eval_seconds; /* duration of the newest evaluation; 0: none */
     uint32_t spiked;     /* spikes up to the newest finished step */
     float loss_scale;    /* for the step after the newest finished one */
     float step_scale;    /* of the newest finished step */
@@ -215,7 +214,7 @@ clt_status clt_meter_open(clt_loop *loop);
 clt_cost clt_meter_at(const clt_loop *loop, double now);
 /* The fields of the member "cost" of an event: the sums, and with `terms` also what the session pays. Returns
  * their number, 0 without a price. They borrow from the loop and from `cost`. */
-enum { CLT_METER_SUMS = 6, CLT_METER_FIELDS = 15 };
+enum { CLT_METER_SUMS = 9, CLT_METER_FIELDS = 18 };
 int clt_meter_fields(const clt_loop *loop, const clt_cost *cost, bool terms,
                      clt_event_field fields[CLT_METER_FIELDS]);
 /* Notes that steps waited for a checkpoint between two times. Time that several calls contain counts once.
@@ -228,11 +227,13 @@ void clt_meter_saving(clt_loop *loop, double from, double to);
 clt_status clt_startup_begin(clt_loop *loop);
 void clt_startup_over(clt_loop *loop);
 void clt_startup_leave(clt_loop *loop);
-/* near: on rank 0, whether the budget will soon be reached. stops: whether it is reached, or would be after
- * `ahead` more seconds; collective, and false without a budget. refuse: the error of a start whose budget is
- * used up before its first step. */
+/* near: on rank 0, whether the budget will soon be reached. stops: after step `done`, whether it is reached,
+ * or would be by one more step, or an evaluation, and the end of the run after it, as far as their times
+ * have been measured; collective, and false without a budget. refuse: the error of a start whose budget is
+ * used up before its first step. note: a time of clt_cost_longest that was measured. */
 bool clt_meter_near(const clt_loop *loop);
-clt_status clt_meter_stops(clt_loop *loop, double ahead, bool *stop);
+clt_status clt_meter_stops(clt_loop *loop, int64_t done, bool evaluates, bool *stop);
+void clt_meter_note(double *longest, double seconds);
 clt_status clt_meter_refuse(const clt_loop *loop);
 /* The row of the start-up table, and the line at the end. */
 const char *clt_meter_row(const clt_loop *loop, char *text, size_t size);

@@ -60,6 +60,7 @@ void clt_tell_saved(void *context, const clt_save_result *r, clt_save_reason rea
     if (l->quiet)
         return;
     clt_meter_saving(l, r->begun, r->read);
+    clt_meter_note(&l->meter.before.longest.save_s, r->seconds);
     const clt_cost now = clt_meter_at(l, clt_now());
     clt_event_field cost[CLT_METER_FIELDS];
     const int paid = clt_meter_fields(l, &now, false, cost);

@@ -452,8 +452,10 @@ void clt_upload_look(clt_loop *l)
     u->n_arrived = u->capacity = 0;
     u->warned = (clt_str){0};
     pthread_mutex_unlock(&u->lock);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        clt_meter_note(&l->meter.before.longest.upload_s, arrived[i].seconds);
         clt_tell_uploaded(l, arrived[i].step, arrived[i].seconds, arrived[i].bytes);
+    }
     if (warned.text)
         clt_tell_warning(l, warned.text);
 }

@@ -260,10 +260,7 @@ static clt_status take_data(eval_args *a, args_result *r)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: '%s' is a file of items, which needs --task", file);
     if (r->n_overrides >= ARGS_MAX)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: more than %d arguments", ARGS_MAX);
-    clt_str_append(&a->data, "data.eval_path=");
-    clt_json_writer w = clt_json_writer_make(&a->data, 0);
-    clt_jw_string(&w, file);
-    CLT_TRY(clt_str_check(&a->data));
+    CLT_TRY(clt_config_override_text("data.eval_path", file, &a->data));
     r->overrides[r->n_overrides++] = a->data.text;
     return CLT_OK;
 }

@@ -16,7 +16,6 @@
 #include "engine/data/tables/rows_table.h"
 #include "engine/files/fileio.h"
 #include "engine/files/remote_files.h"
-#include "engine/json/json.h"
 
 #define LINE_MOST ((size_t)64 << 20) /* the longest line of text, in bytes */
 
@@ -99,14 +98,9 @@ static clt_status open_like_run(clt_rows *rows, const char *path, const clt_sour
                                 const clt_shape *shape, const clt_config *run)
 {
     char name[64], size[64], resize[64];
-    CLT_SCOPED(clt_str) text = {0};
     CLT_SCOPED(clt_str) file = {0};
     (void)snprintf(name, sizeof name, "data.type=%s", type->format->name);
-    clt_str_append(&file, "data.path=");
-    clt_json_writer w = clt_json_writer_make(&file, 0);
-    clt_jw_string(&w, path);
-    CLT_TRY(clt_config_print(run, false, &text));
-    CLT_TRY(clt_str_check(&file));
+    CLT_TRY(clt_config_override_text("data.path", path, &file));
     const char *overrides[10] = {file.text,      "data.eval_path=[]", name,
                                  "data.scale=1", "data.mean=0",       "data.std=1"};
     int count = 6;
@@ -124,7 +118,7 @@ static clt_status open_like_run(clt_rows *rows, const char *path, const clt_sour
         overrides[count++] = size;
     if (sized && clt_source_type_of(run) != type && clt_config_int(run, "data.resize") == 0)
         overrides[count++] = resize;
-    CLT_TRY(clt_config_parse(text.text, path, overrides, count, &rows->config));
+    CLT_TRY(clt_config_with(run, path, overrides, count, &rows->config));
     return open_source(rows);
 }
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/json/json.h"
 #include "engine/train/eval/answers.h"
 
 typedef struct texts_pass {
@@ -35,17 +34,12 @@ CLT_SCOPED_VALUE(texts_pass, free_pass)
 /* The run's config with the file `path` as its data. */
 static clt_status config_for(const clt_config *run, const char *path, clt_config **out)
 {
-    CLT_SCOPED(clt_str) text = {0};
     CLT_SCOPED(clt_str) file = {0};
-    clt_str_append(&file, "data.path=");
-    clt_json_writer w = clt_json_writer_make(&file, 0);
-    clt_jw_string(&w, path);
-    CLT_TRY(clt_config_print(run, false, &text));
-    CLT_TRY(clt_str_check(&file));
+    CLT_TRY(clt_config_override_text("data.path", path, &file));
     /* an unreadable record must not be skipped, since callers match predictions with records by their
      * count */
     const char *overrides[] = {file.text, "data.eval_path=[]", "data.split=0", "data.on_bad_sample=stop"};
-    return clt_config_parse(text.text, path, overrides, 4, out);
+    return clt_config_with(run, path, overrides, 4, out);
 }
 
 /* Messages of a source name the key data.path, which the user has not given: puts the file's name in its

@@ -27,15 +27,13 @@ typedef struct clt_sampler {
 static clt_status copy_config(const clt_loop *l, clt_config **out)
 {
     const clt_graph *graph = l->run->job->train->graph;
-    CLT_SCOPED(clt_str) text = {0};
     char vocab[32] = "";
     const char *table = clt_model_family_of(l->options->config)->published->table;
     *out = NULL;
     for (size_t i = 0; i < graph->n_params; i++)
         if (strcmp(graph->params[i].file_name, table) == 0)
             snprintf(vocab, sizeof vocab, "%lld", (long long)clt_param_file_shape(&graph->params[i]).dim[0]);
-    CLT_TRY(clt_config_print(l->options->config, false, &text));
-    CLT_TRY(clt_config_parse(text.text, "the run's config", NULL, 0, out));
+    CLT_TRY(clt_config_with(l->options->config, "the run's config", NULL, 0, out));
     return clt_config_set(*out, "model.vocab", vocab);
 }
 

@@ -283,6 +283,12 @@ const char *clt_pretrained_value(const clt_pretrained *p, const char *key)
     return NULL;
 }
 
+bool clt_pretrained_generates(const clt_pretrained *p)
+{
+    const char *type = clt_pretrained_value(p, "model.type");
+    return type && strcmp(type, "\"bert\"") != 0;
+}
+
 void clt_pretrained_drop_names(clt_pretrained *p)
 {
     int kept = 0;
@@ -309,9 +315,9 @@ clt_status clt_pretrained_add_adapter(clt_pretrained *p, const clt_config_preset
 /* Appends a data section that suits the model: by the head of a bert, else text. */
 static void append_data(const clt_pretrained *p, clt_str *out)
 {
-    const char *type = clt_pretrained_value(p, "model.type"), *head = clt_pretrained_value(p, "model.head");
     const char *tokenizer = clt_pretrained_value(p, "data.tokenizer");
-    bool bert = type && strcmp(type, "\"bert\"") == 0;
+    const char *head = clt_pretrained_value(p, "model.head");
+    bool bert = !clt_pretrained_generates(p);
     bool annotated = bert && head && strcmp(head, "\"pretrain\"") != 0 && strcmp(head, "\"masked\"") != 0;
     clt_str_append(out, "\n  },\n  \"data\": {\n");
     if (annotated)

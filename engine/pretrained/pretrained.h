@@ -17,6 +17,8 @@ typedef struct clt_pretrained clt_pretrained;
  * with the reason; CLT_ECHECKPOINT: the path, its config.json or its weights are missing or cannot be
  * read. */
 clt_status clt_pretrained_open(const char *path, clt_pretrained **out);
+/* True if the model continues texts; models of the families gpt and llama do. */
+bool clt_pretrained_generates(const clt_pretrained *p);
 /* True for a folder of a model that another program saved: it has a config.json, and is no run of ours. */
 bool clt_pretrained_is_folder(const char *path);
 void clt_pretrained_close(clt_pretrained *p); /* NULL is fine */

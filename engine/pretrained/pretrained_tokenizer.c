@@ -183,13 +183,11 @@ clt_status clt_pretrained_add_stops(clt_pretrained *p)
 {
     CLT_SCOPED(clt_str) list = {0};
     const char *vocab = clt_pretrained_value(p, "model.vocab");
-    const char *family = clt_pretrained_value(p, "model.type");
     CLT_TRY(open_generation(p));
     const clt_json *setting = of_generation(p, "eos_token_id"); /* transformers' generate prefers this file */
     const char *file = setting ? CLT_GENERATION_FILE : "config.json";
     setting = setting ? setting : clt_pretrained_get(p->root, "eos_token_id");
-    bool language = family && strcmp(family, "\"bert\"") != 0;
-    if (!language || !vocab || !setting || clt_json_typeof(setting) != CLT_JSON_ARRAY)
+    if (!clt_pretrained_generates(p) || !vocab || !setting || clt_json_typeof(setting) != CLT_JSON_ARRAY)
         return CLT_OK; /* a single id should be the tokenizer's end of text: note_special compares them */
     if (clt_json_count(setting) > MAX_STOPS)
         CLT_FAIL(CLT_ECHECKPOINT, "reading '%.600s/%s': eos_token_id lists %zu ids, and %d are the limit",

@@ -105,15 +105,13 @@ const char *clt_start_weights(const clt_config *config)
     return *path ? path : NULL;
 }
 
-clt_status clt_start_published(const char *folder, const char *const *overrides, int n_overrides,
-                               const char *tokenizer, const char *adapter, clt_config **out)
+clt_status clt_start_published(const clt_pretrained *p, const char *folder, const char *const *overrides,
+                               int n_overrides, const char *tokenizer, const char *adapter, clt_config **out)
 {
-    CLT_SCOPED(clt_pretrained) *pretrained = NULL;
     CLT_SCOPED(clt_config) *config = NULL;
     CLT_SCOPED(clt_str) text = {0};
     const clt_start start = {.adapter = adapter};
-    CLT_TRY(clt_pretrained_open(folder, &pretrained));
-    CLT_TRY(clt_pretrained_config(pretrained, &text));
+    CLT_TRY(clt_pretrained_config(p, &text));
     CLT_TRY(clt_start_parse(text.text, folder, overrides, n_overrides, &start, &config));
     if (tokenizer)
         CLT_TRY(clt_config_set_text(config, "data.tokenizer", tokenizer));

@@ -10,6 +10,12 @@
 . "$(dirname "$0")/bert_lib.sh"
 
 make_folder
+# A folder without a tokenizer: what is missing is not what is wrong with this.
+mkdir bare && cp folder/config.json folder/model.safetensors bare
+for folder in folder bare; do
+    expect_code 2 "$CLTRAIN" generate $folder --prompt hello
+    expect_text "generating from '$folder': it holds a BERT; generate continues texts with a language model"
+done
 
 for task in class tokens span; do
     head=classifier

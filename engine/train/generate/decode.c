@@ -345,20 +345,23 @@ static clt_status generate_published(const clt_generate_options *o, clt_generate
     CLT_SCOPED(clt_config) *config = NULL;
     CLT_SCOPED(clt_decoder) *d = NULL;
     CLT_SCOPED(clt_arena) *arena = NULL;
+    CLT_SCOPED(clt_pretrained) *pretrained = NULL;
     clt_generate_options wanted = *o;
-    CLT_TRY(
-        clt_start_published(o->checkpoint, o->overrides, o->n_overrides, o->tokenizer, o->adapter, &config));
+    CLT_TRY(clt_pretrained_open(o->checkpoint, &pretrained));
+    if (!clt_pretrained_generates(pretrained))
+        CLT_FAIL(
+            CLT_EUNSUPPORTED,
+            "generating from '%s': it holds a BERT; generate continues texts with a language model (gpt, "
+            "llama)",
+            o->checkpoint);
+    CLT_TRY(clt_start_published(pretrained, o->checkpoint, o->overrides, o->n_overrides, o->tokenizer,
+                                o->adapter, &config));
     const clt_run_options run = {.config = config,
                                  .init = o->checkpoint,
                                  .adapter = o->adapter,
                                  .device_spec = o->device_spec,
                                  .caps_mask = o->caps_mask,
                                  .observer = o->observer};
-    if (!clt_model_family_of(config)->build_decode)
-        CLT_FAIL(CLT_EUNSUPPORTED,
-                 "generating from '%s': it holds a %s; generate continues texts with a language model (gpt, "
-                 "llama)",
-                 o->checkpoint, clt_config_string(config, "model.type"));
     CLT_TRY(clt_arena_create(&arena));
     CLT_TRY(find_published_chat(&wanted, arena));
     CLT_TRY(clt_decoder_create(&run, o->checkpoint, &d));

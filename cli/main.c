@@ -31,7 +31,7 @@ static void log_line(void *context, clt_log_level level, const char *line)
         snprintf(who, sizeof who, "[rank %d %s] ", c->ranks->rank, c->ranks->host);
     CLT_FREED char *text = strdup(line);
     if (text)
-        clt_text_tame(text);
+        clt_text_sanitise(text);
     snprintf(label, sizeof label, "%s:", names[level]);
     terminal_tell(who, ink, label, text ? text : "out of host memory: this message is lost");
 }

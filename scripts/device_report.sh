@@ -315,7 +315,7 @@ run() {
         : >"$out/.$name.ok"
         note "$name" ok "$seconds" "$(found_by "$name")"
         ;;
-    124 | 137) note "$name" 'CUT OFF' "$seconds" "it took more than $limit s" ;;
+    124 | 137) note "$name" 'TIMED OUT' "$seconds" "it took more than $limit s" ;;
     killed) note "$name" FAILED "$seconds" "it was killed, as the system does when there is no memory left" ;;
     *) note "$name" FAILED "$seconds" "code $code: $(tail -n 1 "$out/$name.txt")" ;;
     esac
@@ -487,7 +487,7 @@ while read -r name limit _; do
     # too, nothing else can be measured.
     works=$([ "$capabilities" = '?' ] || echo ok)
     case $(state_of devices) in
-    FAILED | 'CUT OFF')
+    FAILED | 'TIMED OUT')
         part step-plain 60
         works=$(state_of step-plain) capabilities=''
         ;;

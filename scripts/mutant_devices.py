@@ -79,8 +79,8 @@ class Device:
         return None
 
 
-class Played(Device):
-    """The played NVIDIA GPU of tests/ptx: kernels compiled to PTX by clang, executed on the host, with races reported."""
+class Simulated(Device):
+    """The simulated NVIDIA GPU of tests/ptx: kernels compiled to PTX by clang, executed on the host, with races reported."""
     name = "ptx"
     defines = Device.defines + ["-D__NV_CL_C_VERSION=120"]
     own = {"CLTRAIN_PTX_SM": "90", "CLTRAIN_PTX_LOCAL_90A": "232448", "CLTRAIN_PTX_POISON": "0x7ff1fff3"}
@@ -132,10 +132,10 @@ class Watched(Device):
     def environment(self, caches):
         return {**super().environment(caches), "CLTRAIN_PROBE_SECONDS": "1000000", "CLTRAIN_CACHE_DIR": os.path.join(caches, "oclgrind")}
 
-    violated = Played.violated
+    violated = Simulated.violated
 
 
-DEVICES = {d.name: d for d in (Device, Played, Watched)}
+DEVICES = {d.name: d for d in (Device, Simulated, Watched)}
 
 
 class Trial:

@@ -17,13 +17,13 @@ selection: --files GLOBS   kernel files by name, such as 'gemm_*,adam.clh'
 run first records which check builds which programs (DIR/DEVICE/record.log), then tries each mutant: the cheapest checks of the programs
 that it changes, then all small cases of those programs, and with whatever survives also the cases that are not small (unless --small).
 It stops at the first check that fails. --checks takes only the small checks that match, as verify -t does. A device of --devices is
-`opencl` (the machine's default device), `ptx` (the played NVIDIA GPU of tests/ptx, which also reports races and barriers that are
+`opencl` (the machine's default device), `ptx` (the simulated NVIDIA GPU of tests/ptx, which also reports races and barriers that are
 missing; --build names the build folder that has it) or `oclgrind` (the interpreter, which also reports reads outside of arrays; after
 a run on opencl). Mutants that survive on the first device are tried on the next.
 DIR/results.jsonl gets a line for each mutant, and a run that was ended goes on from there; --again tries the mutants with these states
 again (such as survived). A mutant that changes what no check can see is argued in tests/mutation/argued.txt.
 
-states: killed    a check failed, or the played GPU reported a violated rule
+states: killed    a check failed, or the simulated GPU reported a violated rule
         timeout   a check used ten times its time and a minute more
         refused   the compiler refused the program
         survived  all checks passed

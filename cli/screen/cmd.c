@@ -48,7 +48,7 @@ void cmd_print_error(const cmd_context *context, clt_status status)
 {
     char who[96] = "", label[160], text[CLT_ERROR_TEXT_SIZE];
     snprintf(text, sizeof text, "%s", clt_error_text());
-    clt_text_tame(text);
+    clt_text_sanitise(text);
     if (context->ranks && context->ranks->ranks > 1)
         snprintf(who, sizeof who, "[rank %d %s] ", context->ranks->rank, context->ranks->host);
     fflush(stdout);

@@ -366,7 +366,7 @@ static void say(FILE *file, int hang, const char *format, va_list args)
         text = NULL;
         return;
     }
-    clt_text_tame(text);
+    clt_text_sanitise(text);
     if (screen > 0)
         say_wrapped(file, fd, text, hang, screen);
     else

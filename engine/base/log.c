@@ -189,7 +189,7 @@ void clt_log_once(clt_log_level level, const char *format, ...)
     free(room);
 }
 
-bool clt_log_is_deaf(void)
+bool clt_log_drops_lines(void)
 {
     return inside_sink;
 }

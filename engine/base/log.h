@@ -35,7 +35,7 @@ void clt_log_set_first(bool first);
 void clt_log_forget(void);
 
 /* True while this thread hands a line to a receiver; lines that it logs meanwhile are dropped. */
-bool clt_log_is_deaf(void);
+bool clt_log_drops_lines(void);
 /* Writes a line with level INFO to the second receiver only, for events that belong only in the run's
  * log. */
 void clt_log_note(const char *line);

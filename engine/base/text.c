@@ -180,7 +180,7 @@ size_t clt_text_plain(const char *text)
     return at;
 }
 
-void clt_text_tame(char *text)
+void clt_text_sanitise(char *text)
 {
     size_t step;
     for (size_t at = 0, left = strlen(text); left > 0; at += step, left -= step) {

@@ -30,7 +30,7 @@ size_t clt_text_plain(const char *text);
 /* Replaces, in place, everything that could steer a terminal by '?': control characters other than line break
  * and tab, U+0080 to U+009F, and bytes 0x80 to 0x9f that are not part of UTF-8. For messages that hold names
  * from files. */
-void clt_text_tame(char *text);
+void clt_text_sanitise(char *text);
 
 /* The ending of a noun after a number: "%zu file%s", count, CLT_PLURAL(count). */
 #define CLT_PLURAL(count) ((count) == 1 ? "" : "s")

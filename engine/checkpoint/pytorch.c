@@ -172,7 +172,7 @@ static void add_symbol(clt_str *names, const char *function)
     char *blank = strchr(name, ' ');
     if (function && blank)
         *blank = '.';
-    clt_text_tame(name);
+    clt_text_sanitise(name);
     if (!names->text || !strstr(names->text, name))
         clt_str_printf(names, "%s%s", names->length ? ", " : "", name);
 }

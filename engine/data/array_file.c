@@ -390,7 +390,7 @@ clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_
     int64_t highest = file->dtype == CLT_I32 ? INT32_MAX : file->dtype == CLT_U16 ? UINT16_MAX : UINT8_MAX;
     for (int64_t i = 0; i < count; i++) {
         if (i % RANGE_AT_ONCE == 0) {
-            clt_map_done();
+            clt_map_unpin();
             clt_map_need(&file->mapping, file->header + (uint64_t)i * width, RANGE_AT_ONCE * width);
         }
         int64_t value = integer_of(load_bits(src + (size_t)i * width, width, swap), file->element);

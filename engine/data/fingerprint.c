@@ -44,7 +44,7 @@ void clt_fingerprint_add_mapped(clt_hash64_state *state, const clt_mapping *file
         (void)part_of(size, i, &at, &bytes);
         clt_map_need(file, at, bytes);
         clt_hash64_add(state, file->data + at, (size_t)bytes);
-        clt_map_done();
+        clt_map_unpin();
     }
     clt_map_used(file);
 }

@@ -226,7 +226,7 @@ static clt_status fill_piece(const clt_loader *loader, const loader_piece *piece
         for (int f = 0; f < o->n_fields; f++)
             to[o->source_field[f]] = (char *)slot->data + o->offset[f] + (uint64_t)i * loader->field_bytes[f];
         clt_status status = o->source->type->read(o->source, index, draw, to);
-        clt_map_done(); /* the sample is copied: remote bytes that were fetched for it may be released */
+        clt_map_unpin(); /* the sample is copied: remote bytes that were fetched for it may be released */
         if (status != CLT_OK)
             return clt_fail_prefix(status, "loading %s %lld", o->evaluation ? "evaluation batch" : "batch",
                                    (long long)slot->step);

@@ -53,7 +53,7 @@ clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out);
  * downloaded here. */
 clt_status clt_map_open_parts(const char *path, clt_status code, clt_mapping *out);
 /* Waits until bytes [from, from + size) of a mapping in parts are downloaded; they stay until the thread
- * calls clt_map_done or clt_map_check. If they cannot be fetched, they read as zeros, and the next check
+ * calls clt_map_unpin or clt_map_check. If they cannot be fetched, they read as zeros, and the next check
  * fails with the reason. If the wait is given up, the next check of this thread fails with CLT_EINTERRUPTED.
  * Does nothing for local files. */
 void clt_map_need(const clt_mapping *mapping, uint64_t from, uint64_t size);
@@ -62,12 +62,12 @@ void clt_map_keep(const clt_mapping *mapping, uint64_t from, uint64_t size);
 /* Announces that the bytes will be needed soon. */
 void clt_map_want(const clt_mapping *mapping, uint64_t from, uint64_t size);
 /* Announces that the calling thread no longer needs bytes of any mapping. */
-void clt_map_done(void);
+void clt_map_unpin(void);
 void clt_map_close(clt_mapping *mapping);
 CLT_SCOPED_VALUE(clt_mapping, clt_map_close)
 /* Notes that bytes of the mapping were read, so that the next clt_map_check checks its file. */
 void clt_map_used(const clt_mapping *mapping);
-/* Calls clt_map_done, then fails if bytes that any thread has read were missing in their files: checks every
+/* Calls clt_map_unpin, then fails if bytes that any thread has read were missing in their files: checks every
  * mapping that was used since its last check. clt_map_check_one checks one mapping, used or not. */
 clt_status clt_map_check(void);
 clt_status clt_map_check_one(const clt_mapping *mapping);

@@ -264,7 +264,7 @@ void clt_map_want(const clt_mapping *mapping, uint64_t from, uint64_t size)
         clt_remote_files_used()->want(mapping->file->remote, from, size);
 }
 
-void clt_map_done(void)
+void clt_map_unpin(void)
 {
     if (clt_remote_files_used())
         clt_remote_files_used()->done();
@@ -338,7 +338,7 @@ static clt_status check_thread(void)
 clt_status clt_map_check(void)
 {
     clt_status status = CLT_OK;
-    clt_map_done();
+    clt_map_unpin();
     CLT_TRY(check_thread());
     CLT_LOCKED(&lock);
     for (struct clt_mapped *m = atomic_load(&entries); m && status == CLT_OK; m = m->next)

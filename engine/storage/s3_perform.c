@@ -200,7 +200,7 @@ typedef struct findings {
 static void copy(char *out, size_t size, const char *text)
 {
     snprintf(out, size, "%s", text);
-    clt_text_tame(out);
+    clt_text_sanitise(out);
 }
 
 /* The host of the header Location, if it keeps the scheme (http or https). */
@@ -244,8 +244,8 @@ static void read_answer(clt_http *http, const clt_s3_call *call, const attempt *
         clt_xml_find(all, "Error", &error, NULL)) {
         clt_xml_copy(error, "Code", reply->error, sizeof reply->error);
         clt_xml_copy(error, "Message", f->message, sizeof f->message);
-        clt_text_tame(reply->error);
-        clt_text_tame(f->message);
+        clt_text_sanitise(reply->error);
+        clt_text_sanitise(f->message);
         if (!f->region[0])
             clt_xml_copy(error, "Region", f->region, sizeof f->region);
     }

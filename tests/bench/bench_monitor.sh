@@ -46,7 +46,7 @@ time.sleep(3600)' >"$work/port" &
     until [ -s "$work/port" ]; do sleep 0.05; done
     sides+=(silent)
 else
-    skip silent 'python3, which plays a service that never answers, is not installed'
+    skip silent 'python3, which simulates a service that never answers, is not installed'
 fi
 if [ -f "$nvml" ]; then sides+=(hangs); else skip hangs "there is no '$nvml': build the tests, or set BENCH_NVML"; fi
 for ((round = 0; round < rounds; round++)); do

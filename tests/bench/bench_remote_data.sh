@@ -14,7 +14,7 @@ tool=${BENCH_STORAGE_TOOL:-$(dirname "$CLTRAIN")/tests/object_storage}
 name="gpt 4 x 128, context 64, batch 12" steps=400 shards=12 bytes=8000000
 if $self_test; then steps=3 shards=2 bytes=40000; fi
 [ -x "$tool" ] || { skip all "there is no '$tool': build the tests, or set BENCH_STORAGE_TOOL"; finish; }
-command -v python3 >/dev/null || { skip all 'python3, which plays the server, is not installed'; finish; }
+command -v python3 >/dev/null || { skip all 'python3, which simulates the server, is not installed'; finish; }
 
 mkdir "$work/server" "$work/shards"
 python3 "$here/../e2e/storage_double.py" "$work/server" &

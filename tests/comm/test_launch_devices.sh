@@ -11,7 +11,7 @@
 gpus=$CLTRAIN_BUILD_DIR/tests/gpu_shim.so
 [ -f "$gpus" ] || skip_all 'gpu_shim was not built'
 export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 OMPI_MCA_mpi_yield_when_idle=1
-export POCL_DEVICES='pthread pthread pthread pthread' CLT_GPU_PLACES=0000:01:00.0,0000:02:00.0,0000:03:00.0,0000:04:00.0
+export POCL_DEVICES='pthread pthread pthread pthread' CLT_GPU_ADDRESSES=0000:01:00.0,0000:02:00.0,0000:03:00.0,0000:04:00.0
 export CLT_GPU_COUNT=$work/count
 own_cache "$work/cache"
 echo 4 >count

@@ -56,20 +56,20 @@ exit "${MPIRUN_CODE:-139}"
 SH
 chmod +x agent bin/mpirun
 export OMPI_MCA_plm_rsh_agent=$work/agent
-played=(env PATH="$work/bin:$PATH" STARTS="$work/starts" "CLTRAIN_WORD=it's one" "$CLTRAIN" launch --max-restarts 0 small.json --out never)
+simulated=(env PATH="$work/bin:$PATH" STARTS="$work/starts" "CLTRAIN_WORD=it's one" "$CLTRAIN" launch --max-restarts 0 small.json --out never)
 printf '# the hosts\n\nfirst slots=3 # with three\n \tsecond\n' >list
-expect_code 9 "${played[@]}" --hosts list --devices 2 --network 10.0.0.0/24
+expect_code 9 "${simulated[@]}" --hosts list --devices 2 --network 10.0.0.0/24
 expect_awk 'ranks of two hosts' '!/-np 5 --host first:3,second:2 / || !/btl_tcp_if_include 10.0.0.0\/24/ || !/-x CLTRAIN_WORD/ { exit 1 }
     END { if (NR != 1) exit 1 }' starts
-expect_code 4 "${played[@]}" --hosts first,gone
+expect_code 4 "${simulated[@]}" --hosts first,gone
 expect_text 'the devices of host gone cannot be counted: ssh: connect to host gone port 22: No route to host; the host needs cltrain at the same path'
 expect_absent never
 # Lines that the far shell's start files print are skipped.
-expect_code 9 "${played[@]}" --hosts first,greets --devices 1
-expect_code 4 "${played[@]}" --hosts first,greets_only
+expect_code 9 "${simulated[@]}" --hosts first,greets --devices 1
+expect_code 4 "${simulated[@]}" --hosts first,greets_only
 expect_text "the devices of host greets_only cannot be counted: its answer is 'Welcome to this host'; the host needs cltrain"
 # A signal ends the requests and every process that makes them.
-"${played[@]}" --hosts silent1,silent2 >"$out" 2>&1 &
+"${simulated[@]}" --hosts silent1,silent2 >"$out" 2>&1 &
 asking=$!
 await_from $asking says starts.silent . 2
 kill -TERM $asking

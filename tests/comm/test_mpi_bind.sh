@@ -15,7 +15,7 @@ if [[ ! $allowed =~ ^([0-9]+)[-,]([0-9]+) ]]; then skip_all 'this needs two core
 near=("${BASH_REMATCH[1]}" "$((BASH_REMATCH[1] + 1))")
 [[ $allowed =~ ^[0-9]+, ]] && near[1]=${BASH_REMATCH[2]}
 export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0
-export POCL_DEVICES='pthread pthread' CLT_GPU_PLACES=0000:17:00.0,0000:65:00.0 CLTRAIN_SYSFS=$work/sys
+export POCL_DEVICES='pthread pthread' CLT_GPU_ADDRESSES=0000:17:00.0,0000:65:00.0 CLTRAIN_SYSFS=$work/sys
 own_cache "$work/cache"
 LD_PRELOAD=$gpus "$CLTRAIN" devices >"$out" 2>&1
 [ "$(grep -c '^[0-9]*:[01] *gpu' "$out")" -eq 2 ] || skip_all 'there are no two devices (PoCL)'

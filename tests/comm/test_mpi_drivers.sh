@@ -19,8 +19,8 @@ if all_cases; then export CLTRAIN_PTX_SM=90 CLTRAIN_PTX_LOCAL_90A=232448; fi
 unset CLTRAIN_GEMM CLTRAIN_STYLE CLTRAIN_EMULATE
 
 on_pocl=(env -u OCL_ICD_VENDORS -u OCL_ICD_FILENAMES "CLTRAIN_CACHE_DIR=$work/cache.pocl")
-"${on_pocl[@]}" "$CLTRAIN" devices >devices 2>&1 || skip_all 'there is no OpenCL device beside the played one'
-grep -q -E 'PoCL|Portable Computing' devices || skip_all 'the losses of this device were never compared with those of the played one'
+"${on_pocl[@]}" "$CLTRAIN" devices >devices 2>&1 || skip_all 'there is no OpenCL device beside the simulated one'
+grep -q -E 'PoCL|Portable Computing' devices || skip_all 'the losses of this device were never compared with those of the simulated one'
 write_text
 cat >gpt.json <<JSON
 {"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 32, "context": 16, "dropout": 0.1},

@@ -179,14 +179,14 @@ expect_text 'first bad tensor: none on any rank; f16 \(parallel.gradients\) cann
 
 # --- precision.mode auto means different types on the ranks' devices ---
 if "$CLTRAIN" devices | grep -q 'mma_'; then
-    note_skip 'the device has matrix units of its own: none are played'
+    note_skip 'the device has matrix units of its own: none are simulated'
 else
     auto=("$CLTRAIN" train gpt.json precision.mode=auto --out never)
     for units in $(several mma_f16 mma_bf16); do
-        played=(env CLTRAIN_EMULATE="$units" "${auto[@]}")
-        expect_code 2 "${mpi[@]}" 1 "${played[@]}" : -np 1 "${auto[@]}"
+        simulated=(env CLTRAIN_EMULATE="$units" "${auto[@]}")
+        expect_code 2 "${mpi[@]}" 1 "${simulated[@]}" : -np 1 "${auto[@]}"
         expect_text 'ranks do not fit: set precision.mode to one type: .*precision.mode auto chooses on their devices: rank 1 of 2'
-        expect_code 2 "${mpi[@]}" 3 "${auto[@]}" : -np 1 "${played[@]}"
+        expect_code 2 "${mpi[@]}" 3 "${auto[@]}" : -np 1 "${simulated[@]}"
         expect_text 'precision.mode auto chooses on their devices: rank 3 of 4'
     done
     expect_absent never

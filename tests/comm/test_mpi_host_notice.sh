@@ -8,7 +8,7 @@
 # metrics.jsonl.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/hosts_lib.sh"
-command -v python3 >/dev/null || skip_all 'python3, which plays the service, is not installed'
+command -v python3 >/dev/null || skip_all 'python3, which simulates the service, is not installed'
 why=$(hosts_refused) && skip_all "$why"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 unset AWS_EC2_METADATA_SERVICE_ENDPOINT GCE_METADATA_HOST CLTRAIN_CLOUD_PROVIDER

@@ -11,7 +11,7 @@ gpu=$CLTRAIN_BUILD_DIR/tests/gpu_shim.so
 [ -f "$gpu" ] || skip_all 'gpu_shim was not built'
 unset CLTRAIN_GEMM CLTRAIN_EMULATE CLTRAIN_STYLE
 export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0
-export POCL_DEVICES=pthread CLT_GPU_PLACES=0000:17:00.0
+export POCL_DEVICES=pthread CLT_GPU_ADDRESSES=0000:17:00.0
 own_cache "$work/cache"
 need_lanes
 LD_PRELOAD=$gpu "$CLTRAIN" devices >"$out" 2>&1

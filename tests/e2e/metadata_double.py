@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# metadata_double.py KIND FOLDER: plays the metadata service of a cloud (aws, gcp, azure, alibaba) or an address (url) on a free port
+# metadata_double.py KIND FOLDER: simulates the metadata service of a cloud (aws, gcp, azure, alibaba) or an address (url) on a free port
 # of 127.0.0.1, which FOLDER/port gets. It is stricter than the real services: each broken rule is a line of FOLDER/violations, and is
 # answered as the real service would. What it answers depends on files in FOLDER, which may come and go:
 #   notice       the machine will be taken away

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tries deploy/aws-policy.json on moto, which plays S3 and IAM and checks rights by resource (it does not look at conditions): what
+"""Tries deploy/aws-policy.json on moto, which simulates S3 and IAM and checks rights by resource (it does not look at conditions): what
 `aws s3 sync` and cltrain do below the prefix passes; without each of the actions something of it is refused; nothing else is allowed.
 
 usage: policy_check.py POLICY       needs moto with its server, and boto3: test_deploy.sh runs it where CLTRAIN_DEPLOY_TOOLS has them"""

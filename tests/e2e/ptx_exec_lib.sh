@@ -4,7 +4,7 @@
 # simulates an NVIDIA GPU. Sourced after lib.sh; skips the whole test if clang has no NVPTX target.
 
 driver=$CLTRAIN_BUILD_DIR/tests/ptx_driver.so
-[ -f "$driver" ] || skip_all "the played driver was not built (CL/cl_icd.h is missing)"
+[ -f "$driver" ] || skip_all "the simulated driver was not built (CL/cl_icd.h is missing)"
 clang=
 for name in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
     if command -v "$name" >/dev/null && "$name" --print-targets 2>/dev/null | grep -q nvptx64; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# storage_double.py FOLDER [SERVER]: plays object storage (S3), and the services that give keys for it (STS, the agent of a container, the
+# storage_double.py FOLDER [SERVER]: simulates object storage (S3), and the services that give keys for it (STS, the agent of a container, the
 # metadata service of AWS), on a free port of 127.0.0.1, which FOLDER/port gets. It is stricter than the real ones: it computes each
 # signature itself, compares the sum of each body with the signed one, and wants parts of equal sizes; each broken rule is a line of
 # FOLDER/violations, and an answer 400 or 403. Objects are in memory. Files in FOLDER, which may come and go:
@@ -21,7 +21,7 @@
 #   untagged    no answer gives the ETag of an object
 #   take        the files below FOLDER/new become objects of the bucket, and the file goes
 #   chaos       a number: that share of all requests fails by 500, reset, cut or lost
-# With SERVER, such as http://127.0.0.1:8333, it plays the faults alone, and passes on all other requests.
+# With SERVER, such as http://127.0.0.1:8333, it simulates the faults alone, and passes on all other requests.
 # FOLDER/requests lists the requests, FOLDER/assumed the forms by which STS was asked for a role. Ends when FOLDER/quit exists. Keys: TESTKEY and TEST/SECRET, no token; others come from the services.
 import base64
 import datetime

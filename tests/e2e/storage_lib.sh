@@ -3,7 +3,7 @@
 # What the scripts that need object storage share: the double, an environment without the user's own keys, and the search for secrets.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-command -v python3 >/dev/null || skip_all 'python3, which plays the services, is not installed'
+command -v python3 >/dev/null || skip_all 'python3, which simulates the services, is not installed'
 "$CLTRAIN" version >"$out" 2>&1
 
 # storage_double FOLDER [SERVER]: starts a server, or one that only injects faults in front of SERVER;

@@ -212,7 +212,7 @@ if "$CLTRAIN" devices | grep -q PoCL; then
     refused 5 'data.micro_batch=100000 fits' -- base.json data.micro_batch=200000 data.global_batch=600000 "$wide"
     unset POCL_MEMORY_LIMIT
 else
-    note_skip 'a device with little memory can only be played by PoCL'
+    note_skip 'a device with little memory can only be simulated by PoCL'
 fi
 
 # --- the run folder ---

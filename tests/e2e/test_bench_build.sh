@@ -27,14 +27,14 @@ expect_text 'binary from the cache'
 expect_code 0 "${cached[@]}" bench build "$config" --jobs 1
 expect_text "program 'gemm[a-z_]*' .*built from its source"
 expect_code 0 "$CLTRAIN" bench build "$config" --jobs 1 --options '-DPLAYED=1' --out other
-expect_code 0 grep -l -e '-D PLAYED=1' other/000-*.log
+expect_code 0 grep -l -e '-D SIMULATED=1' other/000-*.log
 
 # A kernel with a mistake.
 kernels=$CLTRAIN_BUILD_DIR/kernels
 cp -rL "$kernels" broken
-sed -i '1i #error played mistake' broken/loss.cl
+sed -i '1i #error simulated mistake' broken/loss.cl
 expect_code 4 env CLTRAIN_KERNEL_DIR="$work/broken" CLTRAIN_CACHE_DIR="$work/cache" "$CLTRAIN" bench build "$config" --json broken.json
-expect_text 'REFUSED' 'played mistake' "[1-9][0-9]* of $programs programs do not build"
-expect_awk 'the mistake is not in the record, or all programs failed' '/"built": true/ { well++ } /"error": .*played mistake/ { bad++ } END { exit !(well && bad) }' broken.json
+expect_text 'REFUSED' 'simulated mistake' "[1-9][0-9]* of $programs programs do not build"
+expect_awk 'the mistake is not in the record, or all programs failed' '/"built": true/ { well++ } /"error": .*simulated mistake/ { bad++ } END { exit !(well && bad) }' broken.json
 expect_code 2 "$CLTRAIN" bench build
 finish

@@ -21,7 +21,7 @@ expect_awk 'the limits of the parts before the first step leave it less than 3 m
 expect_absent device-report
 
 # A program that answers as cltrain on an NVIDIA GPU would, with faults on request; it records how it was called.
-cat >played <<'TEXT'
+cat >simulated <<'TEXT'
 #!/bin/sh
 echo "|$*" >>"$CALLS"
 for json in "$@"; do :; done
@@ -36,11 +36,11 @@ case "$*" in
 esac
 case "$*" in
 devices*) printf '[\n  {\n    "spec": "0:0",\n    "name": "Small CPU",\n    "kind": "cpu",\n    "caps": [\n      "local"\n    ],\n    "quirks": []\n  },\n'
-    printf '  {\n    "spec": "1:0",\n    "name": "Played H100",\n    "kind": "gpu",\n    "vendor": "NVIDIA Corporation",\n    "driver": "550.1",\n'
+    printf '  {\n    "spec": "1:0",\n    "name": "Simulated H100",\n    "kind": "gpu",\n    "vendor": "NVIDIA Corporation",\n    "driver": "550.1",\n'
     printf '    "caps": [\n      "local",\n      "ptx",\n      "mma_f16",\n      "mma_bf16",\n      "wgmma"\n    ],\n    "quirks": []\n  }\n]\n' ;;
 'bench build'*) echo '31 programs in 4.20 s, 0 refused, 0 with spills'
     printf '{\n  "programs": [\n    {\n      "kernel": "attention_mma_fwd",\n      "seconds": 1.25,\n      "registers": 229,\n      "spilled_bytes": 0,\n      "static_local_bytes": 49152\n    }\n  ]\n}\n' >"$json" ;;
-'bench step'*) printf '{\n  "device": "Played H100",\n  "step_ms": 80.5,\n  "tokens_per_s": 101760,\n  "build_s": 3.25\n}\n' >"$json" ;;
+'bench step'*) printf '{\n  "device": "Simulated H100",\n  "step_ms": 80.5,\n  "tokens_per_s": 101760,\n  "build_s": 3.25\n}\n' >"$json" ;;
 'bench gemm'*) printf '{\n  "rows": [\n    {\n      "m": 8192,\n      "n": 8192,\n      "k": 8192,\n      "ta": false,\n      "tb": true,\n      "dtype": "bf16",\n      "backend": "mma",\n      "choice": "",\n      "gflops": 400000\n    }\n  ]\n}\n' >"$json" ;;
 verify*) echo '3 passed, 0 failed, 0 skipped'; echo '{}' >"$json" ;;
 doctor) echo "note   the NVIDIA driver library X is present, but no ICD file names it; cltrain made an entry for it" ;;
@@ -56,18 +56,18 @@ case "$*" in
 *) echo 'a message before it'; echo '{"mode": "compile", "step_ms": 40.25, "torch": "2.9"}' ;;
 esac
 TEXT
-chmod +x played python
+chmod +x simulated python
 export CALLS=$work/calls HANGS=nothing FAILS=nothing KILLED=nothing
-played() { CLTRAIN=$work/played expect_code "$@"; }
+simulated() { CLTRAIN=$work/simulated expect_code "$@"; }
 
 
-played 0 "$script" --device gpu --out whole --pack packed --python "$work/python"
+simulated 0 "$script" --device gpu --out whole --pack packed --python "$work/python"
 expect_text '^the page: ' '^step +ok +[0-9]+ s  80.5 ms, 101760 tokens/s' '^torch +ok .*cltrain has 0.50 of its speed' '^build +ok .*31 programs'
 expect_file whole/report.md whole/report.json packed/report.md packed/report.json packed/logs.tgz packed/ptx.tgz packed/cache.tgz packed/crash.tgz
 tar -tzf packed/logs.tgz >"$out" || fail 'logs.tgz is not whole'
 expect_text '^step.txt' '^gemm.json' '^host.txt'
 cp whole/report.md "$out"
-expect_text '^# Played H100: device report' '^cltrain 9.9.9' '\| doctor \| ok' '\| capabilities \| local,ptx,mma_f16,mma_bf16,wgmma \|' \
+expect_text '^# Simulated H100: device report' '^cltrain 9.9.9' '\| doctor \| ok' '\| capabilities \| local,ptx,mma_f16,mma_bf16,wgmma \|' \
     'found without an ICD file \| 1 \|' '\| verify-quick \| ok: 3 passed' '\| bf16 \| as a training runs it \| 80.5 \| 101760 \|' \
     '\| bf16 \| without wgmma \| 80.5 \|' '\| bf16 \| PyTorch 2.9 mkl sdpa compile fused cuda \| 40.2 \|' '\| attention_mma_fwd \| 1.250 \| 229 \| 0 \| 49152 \|' \
     '\| 8192 x 8192 x 8192 \| bf16 \| nt \| all \| mma .*\| 400000 \|' '\| bf16 \| nt \| without wgmma \| mma '
@@ -80,7 +80,7 @@ expect_awk 'the parts are not in their order, one is missing, or the first step 
 printf '# Results\n\n## GPU\n\nFirst.\n\n### Counts\n\n| 1 |\n\n## After\n\nLast.\n' >results.md
 expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/gpu_results.sh" whole/report.md results.md
 cp results.md once.md
-expect_awk 'the section is not where it belongs' '/^## GPU$/ { gpu = NR } /^### Counts$/ { counts = NR } /^### On Played H100$/ { on = NR } /^#### Training step, GPT-2/ { step = NR }
+expect_awk 'the section is not where it belongs' '/^## GPU$/ { gpu = NR } /^### Counts$/ { counts = NR } /^### On Simulated H100$/ { on = NR } /^#### Training step, GPT-2/ { step = NR }
     /^## After$/ { after = NR } /^## / { chapters++ } END { exit !(gpu && gpu < counts && counts < on && on < step && step < after && chapters == 2) }' results.md
 expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/gpu_results.sh" whole/report.md results.md
 if cmp once.md results.md; then pass; else fail 'the same page is there a second time, or something else changed'; fi
@@ -92,41 +92,41 @@ expect_code 2 "$CLTRAIN_SOURCE_DIR/scripts/gpu_results.sh"
 
 # Another call has nothing to do; with --full it runs only the long parts.
 : >calls
-played 0 "$script" --device gpu --out whole --python "$work/python"
+simulated 0 "$script" --device gpu --out whole --python "$work/python"
 [ "$(cat calls)" = '|version' ] && pass || fail "parts were repeated: $(cat calls)"
-played 0 "$script" --device gpu --out whole --full --python "$work/python"
+simulated 0 "$script" --device gpu --out whole --full --python "$work/python"
 expect_awk 'not only the long parts ran' '/--caps -mma_f16,-mma_bf16,-wgmma/ { simple++ } /verify/ { verify++ } /--quick|\|devices/ { again++ } END { exit !(simple == 3 && verify == 3 && !again) }' calls
 
 # One part fails and leaves half a record, one hangs and ignores SIGTERM: the script ends it at its limit,
 # or earlier if less time is left. The next call repeats both of them and nothing else.
 : >calls
-HANGS=doctor FAILS='bench memory' played 1 "$script" --device gpu --out hurt --python "$work/none"
-expect_text '^memory: FAILED: code 7: broken, ' '^doctor: CUT OFF: it took more than 20 s, ' '^step: ok' '^ops: ok' '^torch: left out: PyTorch: not installed here' '^2 parts failed$'
+HANGS=doctor FAILS='bench memory' simulated 1 "$script" --device gpu --out hurt --python "$work/none"
+expect_text '^memory: FAILED: code 7: broken, ' '^doctor: TIMED OUT: it took more than 20 s, ' '^step: ok' '^ops: ok' '^torch: left out: PyTorch: not installed here' '^2 parts failed$'
 expect_absent hurt/memory.json
 expect_file hurt/memory.json.part hurt/step.json
 cp hurt/report.md "$out"
-expect_text '\| doctor \| CUT OFF: ' '\| memory \| FAILED: code 7: broken \|' '\| bf16 \| as a training runs it \| 80.5 \|'
+expect_text '\| doctor \| TIMED OUT: ' '\| memory \| FAILED: code 7: broken \|' '\| bf16 \| as a training runs it \| 80.5 \|'
 : >calls
-played 0 "$script" --device gpu --out hurt --python "$work/none"
+simulated 0 "$script" --device gpu --out hurt --python "$work/none"
 expect_awk 'other parts than the two were repeated' '{ all = all $1 " " } END { exit all != "|version |doctor |bench " }' calls
 
-KILLED='bench memory' played 1 "$script" --device gpu --out killed --parts memory,doctor --python "$work/none"
+KILLED='bench memory' simulated 1 "$script" --device gpu --out killed --parts memory,doctor --python "$work/none"
 expect_text '^memory: FAILED: it was killed' '^doctor: ok'
 
 # Only some parts; no time left; no device; a script that is stopped, and continued.
-played 0 "$script" --device gpu --out some --parts devices,gemm --python "$work/none"
+simulated 0 "$script" --device gpu --out some --parts devices,gemm --python "$work/none"
 [ "$(cut -f1 some/.parts | tr '\n' ' ')" = 'devices gemm gemm-mma ' ] && pass || fail "other parts ran: $(cut -f1 some/.parts)"
-played 0 "$script" --device gpu --out over --minutes 0 --python "$work/none"
+simulated 0 "$script" --device gpu --out over --minutes 0 --python "$work/none"
 expect_text '^ops: left out: the time is over'
 : >calls
-played 1 "$script" --device accelerator --out lacking --python "$work/none"
+simulated 1 "$script" --device accelerator --out lacking --python "$work/none"
 expect_text "^there is no device 'accelerator' that works: the other parts are left out"
 grep -q 'bench step' calls && fail 'a step was measured without a device' || pass
 : >calls
-FAILS='devices --json' played 1 "$script" --device gpu --out crashed --python "$work/none"
+FAILS='devices --json' simulated 1 "$script" --device gpu --out crashed --python "$work/none"
 expect_text '^devices: FAILED' '^step-plain: ok' '^step: ok'
 : >calls
-HANGS='bench gemm' CLTRAIN=$work/played "$script" --device gpu --out stopped --pack stopped-pack --python "$work/none" >"$out" 2>&1 &
+HANGS='bench gemm' CLTRAIN=$work/simulated "$script" --device gpu --out stopped --pack stopped-pack --python "$work/none" >"$out" 2>&1 &
 process=$!
 await_from $process grep -q 'bench gemm' calls
 kill -TERM $process
@@ -137,15 +137,15 @@ expect_file stopped-pack/logs.tgz
 cp stopped/report.md "$out"
 expect_text '\| step \| ok' '^## Matrix products'
 : >calls
-played 0 "$script" --device gpu --out stopped --python "$work/none"
+simulated 0 "$script" --device gpu --out stopped --python "$work/none"
 expect_awk 'it did not go on where it was stopped' '/bench gemm/ && !first { first = NR } /bench step/ { steps++ } /bench build|\|devices/ { again++ } END { exit first != 2 || steps != 3 || again }' calls
 [ "$(cut -f1,2 stopped/.parts | grep -c -P '\tok$')" -eq 17 ] && pass || fail "not all parts are done: $(cat stopped/.parts)"
 
 # A folder is not continued for another device or other sizes; without tuning there is no tuned step.
-played 2 "$script" --device gpu --out stopped --quick --python "$work/none"
+simulated 2 "$script" --device gpu --out stopped --quick --python "$work/none"
 expect_text 'holds a report of: device gpu, whole sizes.* this is: device gpu, tiny sizes'
 : >calls
-FAILS='tune ' played 1 "$script" --device gpu --out untuned --parts devices,tune,step --python "$work/none"
+FAILS='tune ' simulated 1 "$script" --device gpu --out untuned --parts devices,tune,step --python "$work/none"
 expect_text '^step-tuned: left out: nothing was tuned'
 expect_awk 'an untuned step used tuning records' '/bench step/ && !/device.tune=off/ { bad++ } END { exit bad }' calls
 for index in whole hurt over stopped; do

@@ -100,6 +100,6 @@ if "$CLTRAIN" devices | grep -q PoCL; then
     expect_text 'POCL_DEVICES|no OpenCL platform'
     unset POCL_DEVICES
 else
-    note_skip 'a platform without devices can only be played by PoCL'
+    note_skip 'a platform without devices can only be simulated by PoCL'
 fi
 finish

@@ -136,7 +136,7 @@ if [ -n "$zlib" ]; then
     expect_code 0 env CONDA_PREFIX="$work/prefix" "$CLTRAIN" doctor
     expect_text "the NVIDIA driver library $work/prefix/lib/libnvidia-opencl.so.1 is present"
 else
-    note_skip 'there is no library to play a driver'
+    note_skip 'there is no library to simulate a driver'
 fi
 
 # Loaders that read other variables: this one with the names in its file changed. Doctor's advice follows.
@@ -157,7 +157,7 @@ if grep -q 'OPENCL_VENDOR_PATH' doctor.txt && ! ldd "$CLTRAIN" | grep -q asan; t
     expect_text 'OCL_ICD_FILENAMES=libpocl.so.2 has no effect: this OpenCL loader does not read it' \
         'name the library with OCL_ICD_VENDORS=LIBRARY'
 else
-    note_skip 'the loader of this build cannot be played by a changed copy'
+    note_skip 'the loader of this build cannot be simulated by a changed copy'
 fi
 
 # The real folder, emptied, in a mount namespace of its own.
@@ -169,6 +169,6 @@ if [ -d /etc/OpenCL/vendors ] && "${namespace[@]}" mount -t tmpfs none /etc/Open
     expect_code 0 "${namespace[@]}" sh -c 'mount -t tmpfs none /etc/OpenCL/vendors && "$1" doctor && "$1" devices' sh "$CLTRAIN"
     expect_text '^note .* /etc/OpenCL/vendors \(the default\) holds no .icd file' 'cltrain made an entry for it' '^healthy' 'PoCL'
 else
-    note_skip 'no mount namespace is allowed here: the real folder was not emptied, only the played one'
+    note_skip 'no mount namespace is allowed here: the real folder was not emptied, only the simulated one'
 fi
 finish

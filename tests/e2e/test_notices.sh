@@ -10,7 +10,7 @@
 # at N moments (1), NOTICE_KINDS='gcp url' makes those of these kinds and nothing else.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-command -v python3 >/dev/null || skip_all 'python3, which plays the services, is not installed'
+command -v python3 >/dev/null || skip_all 'python3, which simulates the services, is not installed'
 unset AWS_EC2_METADATA_SERVICE_ENDPOINT AWS_EC2_METADATA_DISABLED AWS_EC2_METADATA_V1_DISABLED AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE
 unset GCE_METADATA_HOST CLTRAIN_CLOUD_PROVIDER
 export http_proxy=http://127.0.0.1:9 HTTP_PROXY=http://127.0.0.1:9 # requests go past proxies

@@ -10,13 +10,13 @@
 # Registers and spills of each program are compared with tests/golden/nvidia_programs.txt, so that a change
 # for the worse fails by name; a program that is not in the table must not spill. With
 # CLTRAIN_NVIDIA_TABLE=FILE the results are added to FILE, from which a new table can be made. Programs of
-# the checker: test_nvidia_played.sh.
+# the checker: test_nvidia_simulated.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/nvidia_lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/shipped_lib.sh"
 
 driver=$CLTRAIN_BUILD_DIR/tests/ptx_driver.so
-[ -f "$driver" ] || skip_all "the played driver was not built (CL/cl_icd.h is missing)"
+[ -f "$driver" ] || skip_all "the simulated driver was not built (CL/cl_icd.h is missing)"
 mkdir icd programs
 echo "$driver" >icd/ptx.icd
 export OCL_ICD_VENDORS=$work/icd OCL_ICD_FILENAMES=$driver CLTRAIN_PTX_CACHE=$work/programs

@@ -94,6 +94,6 @@ if unshare -m true 2>/dev/null && [ -d /proc/driver ]; then
     expect_text '^healthy'
     reject_text 'kernel module'
 else
-    note_skip 'no mount name space of its own: the version of the kernel module was not played'
+    note_skip 'no mount name space of its own: the version of the kernel module was not simulated'
 fi
 finish

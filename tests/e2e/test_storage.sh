@@ -3,7 +3,7 @@
 # ctest-labels: quick
 # ctest-cost: 15 ctest-optimise: no
 #
-# The client of object storage (engine/storage/) against a server that storage_double.py plays and that is stricter than the real ones:
+# The client of object storage (engine/storage/) against a server that storage_double.py simulates and that is stricter than the real ones:
 # every call, odd keys, lists of many pages, parts, faults that pass and faults that do not, a clock that is wrong, a bucket in another
 # region, each source of keys alone and in order, keys that expire; no secret in any output. STORAGE_ROUNDS=N: rounds of random faults
 # (3).

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loaded with LD_PRELOAD, it makes a program's devices report that they are GPUs. CLT_GPU_PLACES lists the
+ * Loaded with LD_PRELOAD, it makes a program's devices report that they are GPUs. CLT_GPU_ADDRESSES lists the
  * address of each device of a platform on the PCI bus, "0000:17:00.0,0000:65:00.0". CLT_GPU_COUNT is a file
  * with a number: a platform has no more devices than that. */
 #include <CL/cl.h>
@@ -43,7 +43,7 @@ static int number_of(cl_device_id device)
 
 static cl_int place_of(cl_device_id device, cl_uint place[4])
 {
-    const char *at = getenv("CLT_GPU_PLACES");
+    const char *at = getenv("CLT_GPU_ADDRESSES");
     for (int i = number_of(device); at && i > 0; i--)
         at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
     return at && sscanf(at, "%x:%x:%x.%x", &place[0], &place[1], &place[2], &place[3]) == 4

@@ -24,7 +24,7 @@ static struct {
     bool lasts;                    /* after the failure, every later command fails ... */
     bool refuses;                  /* ... and is refused already when it is enqueued */
     bool failed;
-} played;
+} simulated;
 
 static void *find(const char *name)
 {
@@ -47,14 +47,14 @@ __attribute__((visibility("default"))) cl_int CL_API_CALL clEnqueueNDRangeKernel
     cl_command_queue queue, cl_kernel kernel, cl_uint dim, const size_t *offset, const size_t *global,
     const size_t *local, cl_uint n, const cl_event *wait, cl_event *event)
 {
-    if (played.failed && played.refuses)
+    if (simulated.failed && simulated.refuses)
         return CL_INVALID_COMMAND_QUEUE;
-    int number = ++played.launches;
-    if (number == played.refused)
+    int number = ++simulated.launches;
+    if (number == simulated.refused)
         return CL_INVALID_WORK_GROUP_SIZE;
-    played.events += event != NULL;
-    bool fails = number == played.fails || (played.failed && played.lasts);
-    played.failed = played.failed || fails;
+    simulated.events += event != NULL;
+    bool fails = number == simulated.fails || (simulated.failed && simulated.lasts);
+    simulated.failed = simulated.failed || fails;
     return fails ? failing(queue, event)
                  : ((__typeof__(&clEnqueueNDRangeKernel))(uintptr_t)find("clEnqueueNDRangeKernel"))(
                        queue, kernel, dim, offset, global, local, n, wait, event);
@@ -65,13 +65,13 @@ __attribute__((visibility("default"))) cl_int CL_API_CALL clEnqueueMarkerWithWai
                                                                                       const cl_event *wait,
                                                                                       cl_event *event)
 {
-    if (played.failed && played.refuses)
+    if (simulated.failed && simulated.refuses)
         return CL_INVALID_COMMAND_QUEUE;
-    played.markers++;
-    played.events += event != NULL;
-    return played.failed && played.lasts ? failing(queue, event)
-                                         : ((__typeof__(&clEnqueueMarkerWithWaitList))(uintptr_t)find(
-                                               "clEnqueueMarkerWithWaitList"))(queue, n, wait, event);
+    simulated.markers++;
+    simulated.events += event != NULL;
+    return simulated.failed && simulated.lasts ? failing(queue, event)
+                                               : ((__typeof__(&clEnqueueMarkerWithWaitList))(uintptr_t)find(
+                                                     "clEnqueueMarkerWithWaitList"))(queue, n, wait, event);
 }
 
 /* The device and the list: kernels c00 to c39, and a host command before c20 */
@@ -90,7 +90,7 @@ static clt_status on_host(void *context, const ocl_command *command)
 {
     (void)context;
     (void)command;
-    f.events_at_host = played.events;
+    f.events_at_host = simulated.events;
     return CLT_OK;
 }
 
@@ -128,8 +128,8 @@ static void open_with(bool lasting)
     ocl_exec_options options = {.resolve = test_resolve, .resolve_context = &f.tensors, .host = on_host};
     assert_ok(ocl_exec_create(f.device, &f.list, &options, &f.exec));
     assert_ok(ocl_finish(f.device, OCL_QUEUE_COMPUTE));
-    memset(&played, 0, sizeof played);
-    played.lasts = lasting;
+    memset(&simulated, 0, sizeof simulated);
+    simulated.lasts = lasting;
 }
 
 static void shut(void)
@@ -150,10 +150,10 @@ static int events_of_run(void)
 {
     float x[ITEMS];
     assert_ok(ocl_fill_zero(f.slab, 0, ITEMS * 4));
-    played.events = played.launches = 0;
+    simulated.events = simulated.launches = 0;
     assert_ok(ocl_exec_run(f.exec, NULL));
-    assert_int_equal(played.launches, KERNELS);
-    int events = played.events;
+    assert_int_equal(simulated.launches, KERNELS);
+    int events = simulated.events;
     assert_ok(ocl_read(f.slab, 0, x, sizeof x));
     assert_true(x[0] == 60.0f && x[ITEMS - 1] == 60.0f);
     return events;
@@ -162,7 +162,7 @@ static int events_of_run(void)
 /* Launch number `fails` of the commands [first, last) fails. Returns the message of the check after that. */
 static const char *failure(int fails, size_t first, size_t last)
 {
-    played.fails = fails;
+    simulated.fails = fails;
     assert_false(ocl_commands_failed(f.device));
     assert_ok(ocl_exec_run_range(f.exec, first, last, NULL));
     assert_int_equal(ocl_finish(f.device, OCL_QUEUE_COMPUTE), CLT_EDEVLOST);
@@ -176,9 +176,9 @@ TEST(test_each)
 {
     open_with(false);
     assert_int_equal(events_of_run(), KERNELS);
-    played.launches = 0;
+    simulated.launches = 0;
     const char *text = failure(5, 0, f.list.count);
-    assert_int_equal(played.markers, 0);
+    assert_int_equal(simulated.markers, 0);
     assert_contains(text,
                     "' accepted command 'c04', kernel add_one, which then failed: CL_OUT_OF_RESOURCES (-5); "
                     "do not trust results since then");
@@ -191,8 +191,8 @@ TEST(test_groups)
     open_with(true);
     assert_int_equal(events_of_run(), 4); /* 16 and 4, 16 and 4 */
     assert_int_equal(f.events_at_host, 2);
-    assert_int_equal(played.markers, 0);
-    played.launches = 0;
+    assert_int_equal(simulated.markers, 0);
+    simulated.launches = 0;
     const char *text = failure(23, 0, f.list.count);
     assert_contains(
         text, "' accepted commands 'c20' to 'c35' (16 commands, kernels add_one to add_two), one of which "
@@ -206,7 +206,7 @@ TEST(test_short_range)
 {
     open_with(true);
     assert_contains(failure(1, 3, 4), "' accepted command 'c03', kernel add_two, which then failed");
-    assert_int_equal(played.events, 1);
+    assert_int_equal(simulated.events, 1);
     shut();
 }
 
@@ -216,7 +216,7 @@ TEST(test_switch)
     open_with(true);
     unsetenv("CLTRAIN_EVENTS");
     assert_int_equal(events_of_run(), KERNELS);
-    played.launches = 0;
+    simulated.launches = 0;
     assert_contains(failure(23, 0, f.list.count),
                     "' accepted command 'c22', kernel add_one, which then failed");
     shut();
@@ -239,8 +239,8 @@ TEST(test_recorded)
 TEST(test_refused_after_failure)
 {
     open_with(true);
-    played.fails = 23;
-    played.refuses = true;
+    simulated.fails = 23;
+    simulated.refuses = true;
     assert_int_equal(ocl_exec_run(f.exec, NULL), CLT_EDEVLOST);
     assert_contains(clt_error_text(),
                     "' accepted commands 'c20' to 'c22' (3 commands, kernels add_one to add_one), "
@@ -253,13 +253,13 @@ TEST(test_refused_after_failure)
 TEST(test_refused)
 {
     open_with(true);
-    played.refused = 23;
+    simulated.refused = 23;
     clt_status status = ocl_exec_run(f.exec, NULL);
     assert_true(status != CLT_OK && status != CLT_EDEVLOST);
     assert_contains(clt_error_text(), "'c22'");
     clt_error_clear();
-    assert_int_equal(played.events, 3);
-    assert_int_equal(played.markers, 1);
+    assert_int_equal(simulated.events, 3);
+    assert_int_equal(simulated.markers, 1);
     assert_ok(ocl_finish(f.device, OCL_QUEUE_COMPUTE));
     assert_false(ocl_commands_failed(f.device));
     shut();

@@ -92,7 +92,7 @@ static void launch(victim *v, bool with_event)
     printf("slow=%d\n", took >= 0.1);
 }
 
-static void play(void)
+static void simulate(void)
 {
     victim v = {0};
     cl_platform_id platforms[16];
@@ -249,7 +249,7 @@ static void play_victim(int argc, char **argv)
 {
     self = argv[0];
     if (argc > 1 && strcmp(argv[1], "victim") == 0)
-        play();
+        simulate();
 }
 
 TEST_PROGRAM(.begin = play_victim);

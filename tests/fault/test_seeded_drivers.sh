@@ -16,7 +16,7 @@ unset CLTRAIN_GEMM
 export TMPDIR=$work XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache} # the compiler's cache is the user's: it saves minutes
 "$CLTRAIN" devices >devices.txt 2>&1
 [ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is trained'
-! grep -q 'mma_' devices.txt || skip_all 'the device has matrix units of its own: none are played'
+! grep -q 'mma_' devices.txt || skip_all 'the device has matrix units of its own: none are simulated'
 need_shim
 seeds=${CLTRAIN_SEEDS:-short}
 
@@ -196,5 +196,5 @@ done
 seed tested-floor-launch-garbage f32 - mlp.json 'launch:family=gemm+option=-DVW=16:garbage' "goes without 'wide_vectors' \\(wrong\\)"
 seed tested-update-build-error f32 - mlp.json 'build:family=adam+!option=-DWG=:error' "goes without 'wide_vectors' \\(refused\\)"
 [ "$n_unplayed" -eq 0 ] || note_skip "$n_unplayed seeds that end the process: this program does not ask its drivers for it in a child"
-echo "$n_seeds seeds played"
+echo "$n_seeds seeds simulated"
 finish

@@ -23,7 +23,7 @@ typedef struct identity {
     "cl_khr_byte_addressable_store cl_khr_icd cl_khr_int64_base_atomics cl_nv_compiler_options "             \
     "cl_nv_device_attribute_query cl_nv_pragma_unroll"
 static const identity identities[] = {
-    {"", NULL, "1.0", "OpenCL 3.0 CUDA played", BASE_EXTENSIONS, UINT64_C(4) << 30, UINT64_C(1) << 30,
+    {"", NULL, "1.0", "OpenCL 3.0 CUDA simulated", BASE_EXTENSIONS, UINT64_C(4) << 30, UINT64_C(1) << 30,
      UINT64_C(40) << 20, 1410},
     /* an H100 SXM under a driver of series 580; the largest allocation is a quarter of the memory */
     {"h100", "NVIDIA H100 80GB HBM3", "580.95.05", "OpenCL 3.0 CUDA 13.0.97",
@@ -36,7 +36,7 @@ static const identity identities[] = {
      UINT64_C(85017493504), UINT64_C(85017493504) / 4, UINT64_C(50) << 20, 1980},
 };
 
-static const identity *played(void)
+static const identity *simulated(void)
 {
     const char *word = ptx_setting("CLTRAIN_PTX_PLAY", "");
     for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++)
@@ -48,7 +48,7 @@ static const identity *played(void)
 
 bool ptx_is_card(void)
 {
-    return played()->name != NULL;
+    return simulated()->name != NULL;
 }
 
 static struct _cl_platform_id platform = {&ptx_dispatch};
@@ -131,11 +131,11 @@ static cl_int CL_API_CALL platform_info(cl_platform_id id, cl_platform_info what
     (void)id;
     switch (what) {
     case CL_PLATFORM_NAME: /* a substring that quirks look for */
-        return answer_text("NVIDIA CUDA, played", size, out, needed);
+        return answer_text("NVIDIA CUDA, simulated", size, out, needed);
     case CL_PLATFORM_VENDOR:
         return answer_text("cltrain's tests", size, out, needed);
     case CL_PLATFORM_VERSION:
-        return answer_text(played()->platform_version, size, out, needed);
+        return answer_text(simulated()->platform_version, size, out, needed);
     case CL_PLATFORM_PROFILE:
         return answer_text("FULL_PROFILE", size, out, needed);
     case CL_PLATFORM_EXTENSIONS:
@@ -185,7 +185,7 @@ static cl_int device_numbers(cl_device_info what, size_t size, void *out, size_t
          : sm >= 75 ? 40
                     : 80,
          4},
-        {CL_DEVICE_MAX_CLOCK_FREQUENCY, played()->clock, 4},
+        {CL_DEVICE_MAX_CLOCK_FREQUENCY, simulated()->clock, 4},
         {CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, 3, 4},
         {CL_DEVICE_MAX_WORK_GROUP_SIZE, 1024, sizeof(size_t)},
         {CL_DEVICE_ADDRESS_BITS, 64, 4},
@@ -196,10 +196,10 @@ static cl_int device_numbers(cl_device_info what, size_t size, void *out, size_t
         {CL_DEVICE_LOCAL_MEM_TYPE, CL_LOCAL, 4},
         {CL_DEVICE_LOCAL_MEM_SIZE, ptx_local_memory(), 8},
         {CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE, 65536, 8},
-        {CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, played()->cache, 8},
+        {CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, simulated()->cache, 8},
         {CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE, 128, 4},
-        {CL_DEVICE_GLOBAL_MEM_SIZE, played()->bytes, 8},
-        {CL_DEVICE_MAX_MEM_ALLOC_SIZE, played()->largest, 8},
+        {CL_DEVICE_GLOBAL_MEM_SIZE, simulated()->bytes, 8},
+        {CL_DEVICE_MAX_MEM_ALLOC_SIZE, simulated()->largest, 8},
         {CL_DEVICE_PROFILING_TIMER_RESOLUTION, 1000, sizeof(size_t)},
         {CL_DEVICE_AVAILABLE, CL_TRUE, 4},
         {CL_DEVICE_COMPILER_AVAILABLE, CL_TRUE, 4},
@@ -234,11 +234,11 @@ static cl_int CL_API_CALL device_info(cl_device_id id, cl_device_info what, size
     switch (what) {
     case CL_DEVICE_NAME:
         snprintf(name, sizeof name, "PTX executor sm_%u", ptx_generation());
-        return answer_text(ptx_is_card() ? played()->name : name, size, out, needed);
+        return answer_text(ptx_is_card() ? simulated()->name : name, size, out, needed);
     case CL_DEVICE_VENDOR:
         return answer_text("NVIDIA Corporation", size, out, needed);
     case CL_DRIVER_VERSION:
-        return answer_text(played()->driver, size, out, needed);
+        return answer_text(simulated()->driver, size, out, needed);
     case CL_DEVICE_VERSION:
         return answer_text("OpenCL 3.0 CUDA", size, out, needed);
     case CL_DEVICE_OPENCL_C_VERSION:
@@ -246,7 +246,7 @@ static cl_int CL_API_CALL device_info(cl_device_id id, cl_device_info what, size
     case CL_DEVICE_PROFILE:
         return answer_text("FULL_PROFILE", size, out, needed);
     case CL_DEVICE_EXTENSIONS:
-        return answer_text(played()->extensions, size, out, needed);
+        return answer_text(simulated()->extensions, size, out, needed);
     case CL_DEVICE_BUILT_IN_KERNELS:
         return answer_text("", size, out, needed);
     case CL_DEVICE_MAX_WORK_ITEM_SIZES:

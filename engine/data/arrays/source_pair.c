@@ -321,7 +321,7 @@ static clt_status check_file(clt_array_file *file, clt_header_reader reader, clt
     clt_status status = CLT_OK;
     for (int64_t i = 0; i < file->samples && status == CLT_OK; i++) {
         status = clt_array_file_read(file, i, sample);
-        clt_map_done();
+        clt_map_unpin();
         if (status == CLT_OK && i % 1024 == 0)
             status = clt_map_check_one(&file->mapping);
     }

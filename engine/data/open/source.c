@@ -471,7 +471,7 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
  * arrived. */
 static clt_status scanned(clt_status status, int64_t index)
 {
-    clt_map_done();
+    clt_map_unpin();
     return status == CLT_OK && index % SCANNED != 0 ? CLT_OK : after_scan(status);
 }
 

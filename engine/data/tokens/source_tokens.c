@@ -58,7 +58,7 @@ static clt_status add_shard(clt_source *source, tokens_state *state, const char 
     state->bytes += (int64_t)shard->mapping.size;
     if (__builtin_add_overflow(state->tokens, shard->header.tokens, &state->tokens))
         CLT_FAIL(CLT_EDATA, "opening the shard '%s': more than 2^63 tokens all in all", path);
-    clt_map_done();
+    clt_map_unpin();
     return CLT_OK;
 }
 
@@ -188,7 +188,7 @@ static double measure_tokens(const tokens_state *state)
         if (run % RUNS_WANTED == 0)
             for (int64_t r = run; r < run + RUNS_WANTED && r < runs; r++)
                 want_tokens(state, r * distance, length);
-        clt_map_done();
+        clt_map_unpin();
         for (int64_t i = 0; i < length; i++)
             bytes += clt_tokenizer_text_bytes(state->tokenizer, token_of(state, begin + i));
         counted += length;
@@ -365,7 +365,7 @@ static clt_status tokens_scan(const clt_source *source)
         const token_shard *shard = &state->shards[i];
         for (int64_t at = 0; at < shard->header.tokens; at++) {
             if (at % SCANNED == 0) {
-                clt_map_done();
+                clt_map_unpin();
                 need_tokens(shard, at, SCANNED);
             }
             uint32_t token = clt_shard_token(&shard->header, shard->mapping.data, at);

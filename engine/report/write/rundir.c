@@ -232,7 +232,7 @@ static void board_lock(clt_rundir *dir)
 static void board_unlock(clt_rundir *dir)
 {
     trouble t = {""};
-    if (!clt_log_is_deaf())
+    if (!clt_log_drops_lines())
         (void)clt_board_trouble(dir->board, t.text, sizeof t.text);
     pthread_mutex_unlock(&dir->lines);
     say_trouble(&t);
@@ -284,7 +284,8 @@ static clt_status append_line(clt_rundir *dir, clt_str *line, bool later, troubl
     clt_status status = flush(dir, t);
     if (status != CLT_ESTORAGE || dir->waiting.length > MAX_WAITING)
         return status;
-    if (dir->untold && !clt_log_is_deaf()) { /* a warning that is itself being logged may be what failed */
+    if (dir->untold &&
+        !clt_log_drops_lines()) { /* a warning that is itself being logged may be what failed */
         snprintf(t->text, sizeof t->text, "training continues and its metrics wait in memory: %s",
                  clt_error_text());
         dir->untold = false;

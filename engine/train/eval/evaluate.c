@@ -82,7 +82,7 @@ static double bytes_of_batch(const clt_run *run, int loss, const clt_fed *fed)
     for (int64_t i = 0; i < fed->valid_samples; i++)
         bytes += (double)source->type->target_bytes(source, fed->step * run->job->micro_batch + i,
                                                     l->has_ignore ? l->ignore_index : INT64_MIN);
-    clt_map_done();
+    clt_map_unpin();
     return bytes;
 }
 

@@ -245,15 +245,15 @@ TEST(test_utf8)
 TEST(messages_cannot_steer_a_terminal)
 {
     char text[] = "a\x1b[2J\x07 b\n\tc\x7f\xc2\x9b \xc3\xa9";
-    clt_text_tame(text);
+    clt_text_sanitise(text);
     assert_string_equal(text, "a?[2J? b\n\tc??? \xc3\xa9");
     char bytes[] =
         "\x9b"
         "1m\xfc\x80\xe2\x82"; /* not UTF-8: CSI of a terminal of 8 bits; Latin-1; a character cut off */
-    clt_text_tame(bytes);
+    clt_text_sanitise(bytes);
     assert_string_equal(bytes, "?1m\xfc?\xe2?");
     char whole[] = "\xe2\x82\x9b \xf0\x9f\x98\x80"; /* bytes 0x80 to 0x9f inside characters */
-    clt_text_tame(whole);
+    clt_text_sanitise(whole);
     assert_string_equal(whole, "\xe2\x82\x9b \xf0\x9f\x98\x80");
 }
 

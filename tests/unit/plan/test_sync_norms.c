@@ -35,12 +35,12 @@ static float value_of(double offset, int rank, int row, int c)
     return (float)(offset * (c + 1) + rank + ((double)bits / 4294967296.0 - 0.5) * sqrt(12.0));
 }
 
-typedef struct played {
+typedef struct simulated {
     const clt_realized *realized;
     double offset;
     int gets;
     float own[2][WORDS]; /* the record of forward, and of backward */
-} played;
+} simulated;
 
 /* mean and sum of squared distances of some rows, in double precision. */
 static void moments(double offset, int first, int last, int c, double *count, double *mean, double *squares)
@@ -58,7 +58,7 @@ static void moments(double offset, int first, int last, int c, double *count, do
 /* The records of the other ranks: the moments of their rows, or, in the backward pass, sums of 0. */
 static clt_status host(void *context, const ocl_command *command)
 {
-    played *p = context;
+    simulated *p = context;
     float all[RANKS][WORDS] = {{0}};
     if (command->host_code != CLT_HOST_GET)
         return CLT_OK;
@@ -134,7 +134,7 @@ static void check_statistics(const clt_realized *r, const clt_node *norm, double
 
 /* Checks the record of this rank's rows, and the record of its gradients, whose sums follow from the signs
  * in its rows. */
-static void check_records(const played *p)
+static void check_records(const simulated *p)
 {
     for (int c = 0; c < CHANNELS; c++) {
         double count, m, squares, sum = 0, size = p->offset * (c + 1) + RANKS;
@@ -173,7 +173,7 @@ static void run(double offset, bool by_conv)
                                 .part = 0.25f,
                                 .update = {.optimizer = &clt_optimizer_sgd, .schedule_entries = 1},
                                 .buckets = {64 << 10, 64 << 10}};
-    played p = {.offset = offset};
+    simulated p = {.offset = offset};
     clt_realize_options realize = {
         .phases = 1u << CLT_PHASE_FORWARD | 1u << CLT_PHASE_BACKWARD, .host = host, .host_context = &p};
     CLT_SCOPED(clt_plan) *plan = NULL;

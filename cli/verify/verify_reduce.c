@@ -67,15 +67,17 @@ static clt_status reduce_one(const verify_item *item, const clt_verify_options *
     char name[256];
     folder_name(item, several, name, sizeof name);
     CLT_TRY(clt_path_join(folder, name, &path));
-    const clt_reduce_options how = {.check = item->name,
-                                    .device_spec = item->device,
-                                    .caps_mask = options->caps_mask,
-                                    .small = options->small,
-                                    .own_forms = options->own_forms,
-                                    .seed = options->seed + (item->round > 0 ? item->round - 1 : 0),
-                                    .limit = limit,
-                                    .folder = path,
-                                    .repeat = item->repeat ? item->repeat : ""};
+    const clt_reduce_options how = {
+        .check = {.pattern = item->name,
+                  .modes = CLT_VERIFY_CORRECT,
+                  .device_spec = item->device,
+                  .caps_mask = options->caps_mask,
+                  .small = options->small,
+                  .own_forms = options->own_forms,
+                  .seed = options->seed + (item->round > 0 ? item->round - 1 : 0)},
+        .limit = limit,
+        .folder = path,
+        .repeat = item->repeat ? item->repeat : ""};
     CLT_TRY(clt_reduce(&how, &reduced));
     *written = reduced.written;
     if (reduced.written)

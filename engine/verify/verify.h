@@ -114,6 +114,10 @@ clt_status clt_verify_count(const clt_verify_options *options, uint64_t *out);
 bool clt_verify_match(const char *patterns, const char *name);
 /* The worker's side, for a hidden command of the program: sends results to the parent process. */
 clt_status clt_verify_work(const clt_verify_options *options);
+/* Starts such a process, with one more option (NULL: none). */
+struct clt_child;
+clt_status clt_verify_worker_start(const char *program, const clt_verify_options *options, const char *flag,
+                                   struct clt_child **out);
 /* The device as a line of such a process, "device IS_CPU BYTES SPEC", with name, driver, version and platform
  * each after a tab. take: false if the line is another one, or not valid. */
 clt_status clt_verify_say_device(const ocl_device_desc *device);

@@ -283,9 +283,9 @@ static bool take_line(watcher *w, const char *line)
 
 /* --- one worker process after the other --- */
 
-static clt_status start(watcher *w)
+clt_status clt_verify_worker_start(const char *program, const clt_verify_options *o, const char *flag,
+                                   clt_child **out)
 {
-    const clt_verify_options *o = w->s->options;
     const char *arguments[24] = {"verify-worker"};
     char modes[16], mask[16], shard[16], shards[16], seed[24];
     int n = 1;
@@ -293,7 +293,7 @@ static clt_status start(watcher *w)
     snprintf(mask, sizeof mask, "%08" PRIx32, o->caps_mask);
     snprintf(shard, sizeof shard, "%d", o->shard);
     snprintf(shards, sizeof shards, "%d", o->shards);
-    snprintf(seed, sizeof seed, "%" PRIu64, w->s->summary->seed);
+    snprintf(seed, sizeof seed, "%" PRIu64, o->seed);
     const char *values[][2] = {{"--pattern", o->pattern}, {"--device", o->device_spec}, {"--modes", modes},
                                {"--mask", mask},          {"--shard", shard},           {"--shards", shards},
                                {"--seed", seed}};
@@ -307,14 +307,19 @@ static clt_status start(watcher *w)
         arguments[n++] = "--small";
     if (o->own_forms)
         arguments[n++] = "--own-forms";
-    if (o->until > 0)
-        arguments[n++] = "--rounds";
-    arguments[n] = NULL;
+    arguments[n] = flag;
+    return clt_child_start(program, arguments, CLT_CHILD_STREAMS | CLT_CHILD_INPUT, out);
+}
+
+static clt_status start(watcher *w)
+{
+    clt_verify_options own = *w->s->options;
+    own.seed = w->s->summary->seed;
     w->opened = w->running = false;
     w->ended = 0;
     w->error = CLT_OK;
     w->op_case[0] = '\0';
-    return clt_child_start(w->s->program, arguments, CLT_CHILD_STREAMS | CLT_CHILD_INPUT, &w->child);
+    return clt_verify_worker_start(w->s->program, &own, own.until > 0 ? "--rounds" : NULL, &w->child);
 }
 
 /* Reports the check during which the worker died as failed; another worker continues after it. */

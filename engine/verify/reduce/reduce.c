@@ -76,29 +76,15 @@ static const char *await(search *s, const char *word, double seconds)
 static clt_status start(search *s)
 {
     const clt_reduce_options *o = s->options;
-    char mask[16], seed[24], modes[16], folder[4200];
-    const char *arguments[16] = {"verify-worker", "--trials", "--pattern", o->check, "--modes",
-                                 modes,           "--mask",   mask,        "--seed", seed};
-    int n = 10;
-    snprintf(mask, sizeof mask, "%08" PRIx32, o->caps_mask);
-    snprintf(seed, sizeof seed, "%" PRIu64, o->seed);
-    snprintf(modes, sizeof modes, "%d", CLT_VERIFY_CORRECT);
-    if (o->device_spec) {
-        arguments[n++] = "--device";
-        arguments[n++] = o->device_spec;
-    }
-    if (o->small)
-        arguments[n++] = "--small";
-    if (o->own_forms)
-        arguments[n++] = "--own-forms";
-    CLT_TRY(clt_child_start(s->program, arguments, CLT_CHILD_STREAMS | CLT_CHILD_INPUT, &s->child));
+    char folder[4200];
+    CLT_TRY(clt_verify_worker_start(s->program, &o->check, "--trials", &s->child));
     const char *line = await(s, "device ", OPEN_SECONDS);
     if (!line || !clt_verify_take_device(line, &s->found.device))
-        CLT_FAIL(CLT_EDEVICE, "reducing %s: the worker process cannot open the device%s%s", o->check,
+        CLT_FAIL(CLT_EDEVICE, "reducing %s: the worker process cannot open the device%s%s", o->check.pattern,
                  line ? ": " : "", line ? line : "");
     int length = snprintf(folder, sizeof folder, "folder %s\n", o->folder);
     if (length < 0 || (size_t)length >= sizeof folder)
-        CLT_FAIL(CLT_EUSAGE, "reducing %s: the name of the folder is too long", o->check);
+        CLT_FAIL(CLT_EUSAGE, "reducing %s: the name of the folder is too long", o->check.pattern);
     return clt_child_send(s->child, folder, (size_t)length, SEND_SECONDS);
 }
 
@@ -306,12 +292,12 @@ static clt_status begin(search *s, clt_reduced *out)
 clt_status clt_reduce(const clt_reduce_options *options, clt_reduced *out)
 {
     CLT_SCOPED(search) *s = NULL;
-    const char *mode = strrchr(options->check, '/');
+    const char *mode = strrchr(options->check.pattern, '/');
     *out = (clt_reduced){0};
     if (!mode || strcmp(mode, "/correct") != 0) {
         snprintf(out->reason, sizeof out->reason,
                  "%s: only checks of the mode correct compare values of the device with a reference",
-                 mode ? mode + 1 : options->check);
+                 mode ? mode + 1 : options->check.pattern);
         return CLT_OK;
     }
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "a reduction"));

@@ -7,14 +7,10 @@
 #include "engine/verify/verify.h"
 
 typedef struct clt_reduce_options {
-    const char *check;       /* name of the check, "softmax.odd[row]/correct" */
-    const char *device_spec; /* NULL: the default device */
-    uint32_t caps_mask;
-    bool small, own_forms; /* as in clt_verify_options */
-    uint64_t seed;
-    double limit;       /* seconds that a trial may take */
-    const char *folder; /* to be made */
-    const char *repeat; /* the command that repeats the check */
+    clt_verify_options check; /* pattern: the name of the check, "softmax.odd[row]/correct" */
+    double limit;             /* seconds that a trial may take */
+    const char *folder;       /* to be made */
+    const char *repeat;       /* the command that repeats the check */
 } clt_reduce_options;
 
 #endif

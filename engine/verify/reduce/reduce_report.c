@@ -88,9 +88,9 @@ clt_status clt_reduce_report(const clt_reduce_options *options, const clt_reduct
         &out,
         "\n| | |\n| --- | --- |\n| device | %s |\n| driver | %s |\n| OpenCL | %s |\n| platform | %s |\n",
         r->device.name, r->device.driver, r->device.version, r->device.platform);
-    clt_str_printf(&out,
-                   "| operating system | %s %s %s |\n| cltrain | %s |\n| check | `%s`, seed %" PRIu64 " |\n",
-                   os.sysname, os.release, os.machine, CLT_VERSION, options->check, options->seed);
+    clt_str_printf(
+        &out, "| operating system | %s %s %s |\n| cltrain | %s |\n| check | `%s`, seed %" PRIu64 " |\n",
+        os.sysname, os.release, os.machine, CLT_VERSION, options->check.pattern, options->check.seed);
     clt_str_append(
         &out, "\n## How to see it\n\nIn this folder, with OpenCL's headers and loader and nothing else:\n\n"
               "    cc repro.c -lOpenCL -o repro\n    ./repro\n\n");

@@ -18,6 +18,7 @@ typedef struct clt_trial_spending {
     struct timespec changed; /* its metrics.jsonl, when it was read */
     off_t size;
     double cost, hours;
+    double startup_s, startup_cost; /* of its newest session; 0: unknown */
 } clt_trial_spending;
 
 clt_status clt_sweep_spending_make(const clt_sweep *s, clt_sweep_spending *out)
@@ -54,13 +55,21 @@ static clt_status read_trial(const char *run, clt_trial_spending *t)
     *t = (clt_trial_spending){.changed = info.st_mtim,
                               .size = info.st_size,
                               .cost = number(record->cost.sums.total),
-                              .hours = number(clt_run_seconds(record)) / HOUR};
+                              .hours = number(clt_run_seconds(record)) / HOUR,
+                              .startup_s = number(clt_run_number(clt_run_start(record), "startup_s"))};
+    t->startup_cost = t->startup_s * clt_cost_rate(&record->cost.terms);
     return CLT_OK;
+}
+
+static void take_least(double value, double *least)
+{
+    if (value > 0 && (*least <= 0 || value < *least))
+        *least = value;
 }
 
 clt_status clt_sweep_spending_read(const clt_sweep *s, const char *folder, clt_sweep_spending *spending)
 {
-    spending->cost = spending->hours = 0;
+    spending->cost = spending->hours = spending->startup_s = spending->startup_cost = 0;
     for (int i = 0; i < s->trials; i++) {
         CLT_FREED char *run = NULL;
         char name[CLT_SWEEP_NAME];
@@ -68,6 +77,8 @@ clt_status clt_sweep_spending_read(const clt_sweep *s, const char *folder, clt_s
         CLT_TRY(read_trial(run, &spending->trials[i]));
         spending->cost += spending->trials[i].cost;
         spending->hours += spending->trials[i].hours;
+        take_least(spending->trials[i].startup_s, &spending->startup_s);
+        take_least(spending->trials[i].startup_cost, &spending->startup_cost);
     }
     return CLT_OK;
 }
@@ -121,5 +132,22 @@ clt_status clt_sweep_spent(const clt_sweep_options *o, const clt_sweep_spending 
                  "the trials were trained for %.4g hours, and --hours is %g; the same command with more "
                  "hours resumes the sweep",
                  spending->hours, o->hours);
+    return CLT_OK;
+}
+
+clt_status clt_sweep_room(const clt_sweep_options *o, const clt_sweep_spending *spending, clt_status code)
+{
+    char money[3][CLT_MONEY_TEXT];
+    if (o->budget > 0 && spending->startup_cost > 0 && o->budget - spending->cost <= spending->startup_cost)
+        CLT_FAIL(code,
+                 "the trials have cost %s of the %s of --budget, and the start-up of a trial alone costs %s; "
+                 "the same command with a larger one resumes the sweep",
+                 clt_money_text(spending->cost, "", money[0]), clt_money_text(o->budget, "", money[1]),
+                 clt_money_text(spending->startup_cost, "", money[2]));
+    if (o->hours > 0 && spending->startup_s > 0 && (o->hours - spending->hours) * HOUR <= spending->startup_s)
+        CLT_FAIL(code,
+                 "the trials were trained for %.4g of the %g hours of --hours, and the start-up of a trial "
+                 "alone takes %.3g s; the same command with more hours resumes the sweep",
+                 spending->hours, o->hours, spending->startup_s);
     return CLT_OK;
 }

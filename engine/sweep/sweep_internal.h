@@ -75,6 +75,7 @@ clt_status clt_sweep_check_machine(const clt_sweep *sweep, const char **unchecke
 typedef struct clt_sweep_spending {
     struct clt_trial_spending *trials; /* by their number */
     double cost, hours;
+    double startup_s, startup_cost; /* of the trial with the shortest start-up; 0: unknown */
 } clt_sweep_spending;
 clt_status clt_sweep_spending_make(const clt_sweep *sweep, clt_sweep_spending *out);
 void clt_sweep_spending_free(clt_sweep_spending *spending);
@@ -84,6 +85,9 @@ clt_status clt_sweep_spending_read(const clt_sweep *sweep, const char *folder, c
 /* Fails with `code`, and a text that says so, if the budget or the hours of the options are spent. */
 clt_status clt_sweep_spent(const clt_sweep_options *options, const clt_sweep_spending *spending,
                            clt_status code);
+/* Fails with `code`, and a text that says so, if what is left is no more than the start-up of a trial needs. */
+clt_status clt_sweep_room(const clt_sweep_options *options, const clt_sweep_spending *spending,
+                          clt_status code);
 
 /* Trainings of a trial in a rung that failed. */
 typedef struct clt_trial_failures {

@@ -391,7 +391,7 @@ static clt_status leave(worker *w, slot *at)
     at->trial = -1;
     at->process = 0;
     at->waiting_reported = at->asked_to_end = at->killed = false;
-    w->looked = 0;
+    w->looked = w->next_look = 0; /* what it has cost counts before another trial is begun */
     return status;
 }
 
@@ -486,6 +486,12 @@ static clt_status take(worker *w, slot *at, double now)
     return CLT_OK;
 }
 
+/* A start that can begin no training has an error of its own, so that no script repeats it for ever. */
+static clt_status code_when_spent(const worker *w)
+{
+    return w->began ? CLT_EINTERRUPTED : CLT_ECONFIG;
+}
+
 /* Looks at what the trials have cost, but only so often that reading it stays cheap. */
 static clt_status look_at_budget(worker *w, double now)
 {
@@ -494,7 +500,7 @@ static clt_status look_at_budget(worker *w, double now)
     CLT_TRY(clt_sweep_spending_read(w->sweep, w->options->folder, &w->spending));
     double pause = BUDGET_SHARE * (clt_now() - now);
     w->next_look = clt_now() + (pause > LOOK_S ? pause : LOOK_S);
-    clt_status status = clt_sweep_spent(w->options, &w->spending, w->began ? CLT_EINTERRUPTED : CLT_ECONFIG);
+    clt_status status = clt_sweep_spent(w->options, &w->spending, code_when_spent(w));
     w->ending = status != CLT_OK;
     if (w->ending && w->closing) /* the first reason counts, and this one tells why trainings end now */
         tell(w, "%s", clt_error_text());
@@ -520,13 +526,20 @@ static clt_status look_for_work(worker *w, double now, bool *over)
     *over = w->table.unsettled == 0 && w->table.rung == w->sweep->rungs - 1 && !busy;
     if (!*over)
         CLT_TRY(look_at_budget(w, now));
-    for (int i = 0; i < w->options->workers && w->rung == w->table.rung && !w->ending; i++)
+    clt_status room =
+        *over || w->ending ? CLT_OK : clt_sweep_room(w->options, &w->spending, code_when_spent(w));
+    const bool begins = !w->ending && room == CLT_OK;
+    for (int i = 0; i < w->options->workers && w->rung == w->table.rung && begins; i++)
         if (w->slots[i].trial < 0)
             CLT_TRY(take(w, &w->slots[i], now));
     bool idle = true;
     for (int i = 0; i < w->options->workers; i++)
         idle = idle && w->slots[i].trial < 0;
-    if (idle && !*over && !w->waits && !w->ending)
+    if (room != CLT_OK && idle)
+        close_by(w, room);
+    else if (room != CLT_OK)
+        clt_error_clear(); /* trainings go on */
+    else if (idle && !*over && !w->waits && !w->ending)
         tell(w, "other workers train the trials that are left; waiting for them");
     w->waits = idle;
     return CLT_OK;

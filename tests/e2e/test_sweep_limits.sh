@@ -99,6 +99,19 @@ expect_code 75 "$CLTRAIN" sweep money.json --out hours --hours 0.0003
 expect_text 'the trials were trained for [0-9.e-]+ hours, and --hours is 0.0003'
 expect_code 0 "$CLTRAIN" sweep plain --hours 1e-9 # all trials are over
 
+# No trial is begun if less is left than a start-up needs, by the trials so far.
+echo '{"config": "net.json", "keys": {"train.seed": {"values": [1, 2]}}, "set": {"cost.per_hour": 3600}}' >rest.json
+expect_code 0 "$CLTRAIN" sweep rest.json --out rest --budget 1e9
+rm rest/done/trial-02-0.json
+rm -r rest/trial-02
+sed -i -E 's/"startup_s":[0-9.e+-]+/"startup_s":1000000/' rest/trial-01/metrics.jsonl
+expect_code 2 "$CLTRAIN" sweep rest --budget 1000
+expect_text 'the trials have cost [0-9.]+ of the 1000.00 of --budget, and the start-up of a trial alone costs 1000000.00; the same'
+expect_code 2 "$CLTRAIN" sweep rest --hours 1
+expect_text 'were trained for [0-9.e-]+ of the 1 hours of --hours, and the start-up of a trial alone takes 1e\+06 s; the same'
+expect_absent rest/trial-02
+expect_code 0 "$CLTRAIN" sweep rest --budget 1e9 --hours 1000
+
 # A worker that takes no further trial, here because a device is missing, checks the budget as well.
 echo '{"config": "long.json", "keys": {"train.seed": {"values": [1, 2]}}}' >long_seeds.json
 expect_code 4 "$CLTRAIN" sweep long_seeds.json --out closing --workers 2 --device '0:0,no such device' --budget 3

@@ -284,6 +284,7 @@ static clt_status start_event(const clt_loop *l)
         CLT_FIELD_NUMBER("peak_lr", job->schedule.peak),
         CLT_FIELD_NUMBER("lr_factor", clt_job_rate_factor(job->config, job->global_batch)),
         CLT_FIELD_INT("steps_total", l->last_step),
+        CLT_FIELD_NUMBER("startup_s", m->startup_s),
         CLT_FIELD_OBJECT("starts_cut_short", cut, m->starts_cut > 0 ? COUNT(cut) : 0),
         CLT_FIELD_INT("memory_bytes", clt_plan_memory(job->train, job->eval).total),
         CLT_FIELD_TEXT("resumed_from", from),

@@ -415,10 +415,8 @@ clt_status ocl_capabilities_print(const ocl_capabilities *capabilities, const oc
 static clt_status take_string(const clt_json *object, const char *key, const char *source, char *out,
                               size_t size)
 {
-    const clt_json *value = clt_json_get(object, key);
-    if (value == NULL || clt_json_typeof(value) != CLT_JSON_STRING || strlen(clt_json_string(value)) >= size)
+    if (!clt_json_copy_string(clt_json_get(object, key), out, size))
         CLT_FAIL(CLT_EDATA, "%s: '%s' is missing or not a short text", source, key);
-    snprintf(out, size, "%s", clt_json_string(value));
     return CLT_OK;
 }
 
@@ -443,7 +441,7 @@ static clt_status check_object(const clt_json *object, int members, const char *
 static clt_status take_list(const clt_json *root, const char *key, const char *source, const clt_json **out)
 {
     *out = clt_json_get(root, key);
-    if (*out == NULL || clt_json_typeof(*out) != CLT_JSON_ARRAY)
+    if (clt_json_typeof(*out) != CLT_JSON_ARRAY)
         CLT_FAIL(CLT_EDATA, "%s: '%s' is missing or not a list", source, key);
     return CLT_OK;
 }
@@ -461,9 +459,7 @@ static clt_status parse_item(const clt_json *object, const char *source, ocl_ite
     snprintf(item->reason, sizeof item->reason, "%.*s", OCL_REASON_SIZE - 1, reason);
     if (!ocl_answer_from_name(answer, &item->answer) || !is_kept(item))
         CLT_FAIL(CLT_EDATA, "%s: '%s' is not an answer that can be stored", source, answer);
-    const clt_json *number = clt_json_get(object, "value");
-    if (number == NULL || clt_json_typeof(number) != CLT_JSON_NUMBER || !clt_json_int(number, &value) ||
-        value < 0)
+    if (!clt_json_int_within(clt_json_get(object, "value"), 0, INT64_MAX, &value))
         CLT_FAIL(CLT_EDATA, "%s: 'value' is not a whole number", source);
     item->value = (uint64_t)value;
     return CLT_OK;
@@ -490,8 +486,7 @@ static clt_status parse_tested(const clt_json *root, const char *source, ocl_cap
     CLT_TRY(take_list(root, "tested", source, &list));
     for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
         int64_t caps;
-        if (clt_json_typeof(at) != CLT_JSON_NUMBER || !clt_json_int(at, &caps) || caps < 0 ||
-            caps > UINT32_MAX || out->n_tested == OCL_TESTED_MAX)
+        if (!clt_json_int_within(at, 0, UINT32_MAX, &caps) || out->n_tested == OCL_TESTED_MAX)
             CLT_FAIL(CLT_EDATA, "%s: 'tested' is not a set of capabilities", source);
         out->tested[out->n_tested++] = (uint32_t)caps;
     }
@@ -525,7 +520,7 @@ clt_status ocl_unsupported_read(const clt_json *object, const char *source, ocl_
         if (clt_json_typeof(at) != CLT_JSON_STRING)
             CLT_FAIL(CLT_EDATA, "%s: a capability that the driver refused is not a string", source);
         for (int cap = 0; cap < OCL_CAP_COUNT; cap++)
-            if (strcmp(clt_json_string(at), ocl_cap_name(cap)) == 0)
+            if (clt_json_is(at, ocl_cap_name(cap)))
                 out->caps |= 1u << cap;
     }
     CLT_TRY(take_list(object, "variants", source, &list));
@@ -546,10 +541,8 @@ static clt_status parse_root(const clt_json *root, const char *source, ocl_capab
     if (clt_json_typeof(root) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_EDATA, "%s: it holds no object", source);
     CLT_TRY(take_string(root, "format", source, format, sizeof format));
-    const clt_json *number = clt_json_get(root, "version");
-    if (number != NULL && clt_json_typeof(number) == CLT_JSON_NUMBER)
-        (void)clt_json_int(number, &version);
-    if (strcmp(format, FORMAT_NAME) != 0 || version != FORMAT_VERSION)
+    if (strcmp(format, FORMAT_NAME) != 0 || !clt_json_int(clt_json_get(root, "version"), &version) ||
+        version != FORMAT_VERSION)
         CLT_FAIL(CLT_EDATA, "%s: it is not a file of format %s %d", source, FORMAT_NAME, FORMAT_VERSION);
     CLT_TRY(take_string(root, "key", source, key, sizeof key));
     if (strcmp(key, clt_hash64_text(out->key, want)) != 0)
@@ -570,13 +563,11 @@ static clt_status parse_root(const clt_json *root, const char *source, ocl_capab
 
 clt_status ocl_capabilities_parse(const char *text, size_t length, const char *source, ocl_capabilities *out)
 {
-    clt_json_doc *doc;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     if (!clt_json_sealed(text, length, SEAL))
         CLT_FAIL(CLT_EDATA, "%s: does not match its own hash; it was cut off, damaged or edited", source);
     CLT_TRY(clt_json_parse(text, length, source, CLT_EDATA, &doc));
-    clt_status status = parse_root(clt_json_root(doc), source, out);
-    clt_json_destroy(doc);
-    if (status == CLT_OK)
-        out->remembered = true;
-    return status;
+    CLT_TRY(parse_root(clt_json_root(doc), source, out));
+    out->remembered = true;
+    return CLT_OK;
 }

@@ -160,36 +160,20 @@ static clt_status memory_path(const sources *s, char **out)
     return clt_cache_file("listing", name, out);
 }
 
-static bool take_text(const clt_json *object, const char *key, char *out, size_t size)
-{
-    const clt_json *value = clt_json_get(object, key);
-    if (value == NULL || clt_json_typeof(value) != CLT_JSON_STRING || strlen(clt_json_string(value)) >= size)
-        return false;
-    snprintf(out, size, "%s", clt_json_string(value));
-    return true;
-}
-
 static bool take_capabilities(const clt_json *root)
 {
-    char format[32];
-    if (clt_json_typeof(root) != CLT_JSON_OBJECT || !take_text(root, "format", format, sizeof format) ||
-        strcmp(format, FORMAT_NAME) != 0)
-        return false;
-    const clt_json *list = clt_json_get(root, "dead");
-    if (list == NULL || clt_json_typeof(list) != CLT_JSON_ARRAY)
-        return false;
-    const clt_json *stale = clt_json_get(root, STALE);
-    if (stale == NULL || clt_json_typeof(stale) != CLT_JSON_BOOL)
+    const clt_json *list = clt_json_get(root, "dead"), *stale = clt_json_get(root, STALE);
+    if (!clt_json_is(clt_json_get(root, "format"), FORMAT_NAME) || clt_json_typeof(list) != CLT_JSON_ARRAY ||
+        clt_json_typeof(stale) != CLT_JSON_BOOL)
         return false;
     stale_cache = clt_json_bool(stale);
     for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
         ocl_dead_driver *d = &dead[n_dead];
-        if (n_dead == MAX_DEAD || clt_json_typeof(at) != CLT_JSON_OBJECT ||
-            !take_text(at, "entry", d->entry, sizeof d->entry) ||
-            !take_text(at, "library", d->library, sizeof d->library) ||
-            !take_text(at, "reason", d->reason, sizeof d->reason))
+        if (n_dead++ == MAX_DEAD ||
+            !clt_json_copy_string(clt_json_get(at, "entry"), d->entry, sizeof d->entry) ||
+            !clt_json_copy_string(clt_json_get(at, "library"), d->library, sizeof d->library) ||
+            !clt_json_copy_string(clt_json_get(at, "reason"), d->reason, sizeof d->reason))
             return false;
-        n_dead++;
     }
     return true;
 }

@@ -157,40 +157,22 @@ typedef struct reader {
 /* Copies a string of 1 to size-1 printable characters. */
 static bool take_text(const clt_json *value, char *out, size_t size)
 {
-    if (value == NULL || clt_json_typeof(value) != CLT_JSON_STRING)
-        return false;
-    const char *text = clt_json_string(value);
-    size_t length = strlen(text);
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-            return false;
-    if (length == 0 || length >= size)
-        return false;
-    memcpy(out, text, length + 1);
-    return true;
-}
-
-static bool take_int(const clt_json *value, int64_t min, int64_t max, int64_t *out)
-{
-    return value != NULL && clt_json_typeof(value) == CLT_JSON_NUMBER && clt_json_int(value, out) &&
-           *out >= min && *out <= max;
+    return clt_json_copy_string(value, out, size) && out[0] != '\0' && clt_text_plain(out) == strlen(out);
 }
 
 static bool take_ns(const clt_json *value, double *out)
 {
-    if (value == NULL || clt_json_typeof(value) != CLT_JSON_NUMBER)
-        return false;
-    *out = clt_json_number(value);
-    return isfinite(*out) && *out >= 0.0;
+    *out = clt_json_number_or(value, NAN);
+    return *out >= 0.0;
 }
 
 static clt_status read_values(const reader *r, const clt_json *values, ocl_choice *record)
 {
-    if (values == NULL || clt_json_typeof(values) != CLT_JSON_OBJECT || clt_json_count(values) > OCL_TUNE_MAX)
+    if (clt_json_typeof(values) != CLT_JSON_OBJECT || clt_json_count(values) > OCL_TUNE_MAX)
         BAD(r, "a record's \"values\" is not an object of tunables");
     for (const clt_json *v = clt_json_first(values); v != NULL; v = clt_json_next(v)) {
         int64_t value;
-        if (!take_int(v, INT32_MIN, INT32_MAX, &value) || strlen(clt_json_key(v)) >= OCL_TUNE_NAME)
+        if (!clt_json_int_within(v, INT32_MIN, INT32_MAX, &value) || strlen(clt_json_key(v)) >= OCL_TUNE_NAME)
             BAD(r, "a tunable's value is not an integer, or its name is too long");
         CLT_TRY(ocl_choice_set(record, clt_json_key(v), (int)value));
     }
@@ -207,8 +189,7 @@ static clt_status read_measured(const reader *r, const clt_json *object, ocl_cho
     if (ns == NULL && was == NULL && tried == NULL && complete == NULL)
         return CLT_OK;
     if (!take_ns(ns, &record->ns) || !take_ns(was, &record->default_ns) ||
-        !take_int(tried, 0, INT32_MAX, &count) || complete == NULL ||
-        clt_json_typeof(complete) != CLT_JSON_BOOL)
+        !clt_json_int_within(tried, 0, INT32_MAX, &count) || clt_json_typeof(complete) != CLT_JSON_BOOL)
         BAD(r, "a record's times are incomplete or impossible");
     record->tried = (int)count;
     record->complete = clt_json_bool(complete);
@@ -242,8 +223,7 @@ static clt_status read_record(reader *r, const clt_json *object)
 /* A shipped set has "*" instead of a hash: it is a first guess, valid for any version of the kernels. */
 static clt_status read_families(reader *r, const clt_json *families)
 {
-    if (families == NULL || clt_json_typeof(families) != CLT_JSON_OBJECT ||
-        clt_json_count(families) > MAX_FAMILIES)
+    if (clt_json_typeof(families) != CLT_JSON_OBJECT || clt_json_count(families) > MAX_FAMILIES)
         BAD(r, "its list of kernel families is missing or invalid");
     for (const clt_json *v = clt_json_first(families); v != NULL; v = clt_json_next(v)) {
         char text[CLT_HASH64_TEXT], was[CLT_HASH64_TEXT];
@@ -260,14 +240,12 @@ static clt_status read_families(reader *r, const clt_json *families)
 
 static clt_status read_head(reader *r, const clt_json *root)
 {
-    char format[64];
     int64_t version = 0, units = 0;
     ocl_tuning_key *key = &r->tuning->key;
     const clt_json *exact;
-    if (root == NULL || clt_json_typeof(root) != CLT_JSON_OBJECT ||
-        !take_text(clt_json_get(root, "format"), format, sizeof format) || strcmp(format, FORMAT_NAME) != 0)
+    if (!clt_json_is(clt_json_get(root, "format"), FORMAT_NAME))
         BAD(r, "it holds no tuning records");
-    if (!take_int(clt_json_get(root, "format_version"), 1, INT32_MAX, &version))
+    if (!clt_json_int_within(clt_json_get(root, "format_version"), 1, INT32_MAX, &version))
         BAD(r, "it has no format version");
     if (version != FORMAT_VERSION)
         CLT_FAIL(CLT_EDATA, "%s: it has format %" PRId64 ", this cltrain reads %d", r->source, version,
@@ -276,7 +254,7 @@ static clt_status read_head(reader *r, const clt_json *root)
     if (!take_text(clt_json_get(root, "platform"), key->platform, sizeof key->platform) ||
         !take_text(clt_json_get(root, "device"), key->device, sizeof key->device) ||
         !take_text(clt_json_get(root, "driver"), key->driver, sizeof key->driver) ||
-        !take_int(clt_json_get(root, "compute_units"), 0, UINT32_MAX, &units) || exact == NULL ||
+        !clt_json_int_within(clt_json_get(root, "compute_units"), 0, UINT32_MAX, &units) ||
         clt_json_typeof(exact) != CLT_JSON_BOOL)
         BAD(r, "its description of the device and driver is incomplete");
     key->compute_units = (uint32_t)units;
@@ -297,8 +275,7 @@ static clt_status read_all(reader *r, const clt_json *root)
 {
     CLT_TRY(read_head(r, root));
     const clt_json *records = clt_json_get(root, "records");
-    if (records == NULL || clt_json_typeof(records) != CLT_JSON_ARRAY ||
-        clt_json_count(records) > OCL_TUNING_MAX_RECORDS)
+    if (clt_json_typeof(records) != CLT_JSON_ARRAY || clt_json_count(records) > OCL_TUNING_MAX_RECORDS)
         BAD(r, "it has no list of records");
     for (const clt_json *v = clt_json_first(records); v != NULL; v = clt_json_next(v))
         CLT_TRY(read_record(r, v));

@@ -41,8 +41,7 @@ static void identity(const clt_json *row, clt_str *out)
 
 static double number(const clt_json *object, const char *key)
 {
-    const clt_json *v = clt_json_get(object, key);
-    return v && clt_json_typeof(v) == CLT_JSON_NUMBER ? clt_json_number(v) : 0;
+    return clt_json_number(clt_json_get(object, key));
 }
 
 static void tell(comparison *c, const char *what, double ratio)
@@ -58,7 +57,7 @@ static void compare_row(comparison *c, const clt_json *row, const clt_json *old_
     CLT_SCOPED(clt_str) name = {0};
     const clt_json *match = NULL;
     identity(row, &name);
-    for (const clt_json *old = old_rows ? clt_json_first(old_rows) : NULL; old && !match && !name.failed;
+    for (const clt_json *old = clt_json_first(old_rows); old && !match && !name.failed;
          old = clt_json_next(old)) {
         CLT_SCOPED(clt_str) other = {0};
         if (clt_json_typeof(old) != CLT_JSON_OBJECT) /* not a row of a benchmark */
@@ -67,8 +66,8 @@ static void compare_row(comparison *c, const clt_json *row, const clt_json *old_
         if (!other.failed && other.text && name.text && strcmp(other.text, name.text) == 0)
             match = old;
     }
-    double now_ms = number(row, "ms"), old_ms = match ? number(match, "ms") : 0;
-    double now_rate = number(row, "value"), old_rate = match ? number(match, "value") : 0;
+    double now_ms = number(row, "ms"), old_ms = number(match, "ms");
+    double now_rate = number(row, "value"), old_rate = number(match, "value");
     if (now_ms > 0 && old_ms > 0)
         tell(c, name.text, now_ms / old_ms);
     else if (now_rate > 0 && old_rate > 0)
@@ -82,19 +81,16 @@ static clt_status compare(const char *path, const clt_json *now, const clt_json 
     comparison c = {0};
     const clt_json *rows = clt_json_get(now, "rows"), *old_rows = clt_json_get(old, "rows");
     const clt_json *kind = clt_json_get(now, "bench"), *old_kind = clt_json_get(old, "bench");
-    bool same_kind = kind && old_kind && clt_json_typeof(old_kind) == CLT_JSON_STRING &&
-                     strcmp(clt_json_string(kind), clt_json_string(old_kind)) == 0;
-    if (kind && !same_kind)
+    if (kind && !clt_json_is(old_kind, clt_json_string(kind)))
         CLT_FAIL(CLT_EUSAGE,
                  "comparing with '%s': name a file that 'cltrain bench %s --json FILE' has written", path,
                  clt_json_string(kind));
     const clt_json *device = clt_json_get(now, "device"), *old_device = clt_json_get(old, "device");
-    if (device && old_device && clt_json_typeof(device) == CLT_JSON_STRING &&
-        clt_json_typeof(old_device) == CLT_JSON_STRING &&
-        strcmp(clt_json_string(device), clt_json_string(old_device)) != 0)
+    if (clt_json_typeof(device) == CLT_JSON_STRING && clt_json_typeof(old_device) == CLT_JSON_STRING &&
+        !clt_json_is(old_device, clt_json_string(device)))
         terminal_say("note: another device: '%s' now, '%s' in %s\n", clt_json_string(device),
                      clt_json_string(old_device), path);
-    for (const clt_json *row = rows ? clt_json_first(rows) : NULL; row; row = clt_json_next(row))
+    for (const clt_json *row = clt_json_first(rows); row; row = clt_json_next(row))
         compare_row(&c, row, old_rows);
     if (number(now, "step_ms") > 0 && number(old, "step_ms") > 0)
         tell(&c, "step_ms", number(now, "step_ms") / number(old, "step_ms"));

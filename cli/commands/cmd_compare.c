@@ -206,12 +206,8 @@ static clt_status print_text(const comparison *c)
 static void json_member(clt_json_writer *w, const clt_run_record *run, const char *key)
 {
     const clt_json_doc *start = clt_run_start(run);
-    const clt_json *value = start ? clt_json_get(clt_json_root(start), key) : NULL;
     clt_jw_key(w, key);
-    if (value)
-        clt_jw_value(w, value);
-    else
-        clt_jw_null(w);
+    clt_jw_value(w, clt_json_get(clt_json_root(start), key));
 }
 
 static void json_step(clt_json_writer *w, const char *key, int64_t step)

@@ -126,7 +126,7 @@ static clt_status choose_steps(demo *d)
         CLT_TRY(clt_bench_step(&bench, &text, &json, NULL));
         CLT_TRY(clt_json_parse(json.text, json.length, "bench step", CLT_EINTERNAL, &doc));
         const clt_json *ms = clt_json_get(clt_json_root(doc), "step_ms");
-        d->step_ms = ms && clt_json_typeof(ms) == CLT_JSON_NUMBER ? clt_json_number(ms) : 0;
+        d->step_ms = clt_json_number(ms);
         double steps = d->step_ms > 0 ? d->args->seconds * 1000 / d->step_ms : 500;
         d->steps = steps < 300 ? 300 : steps > 12000 ? 12000 : (int64_t)(steps / 100) * 100;
         terminal_say("a step takes %.1f ms here: training for %lld step%s, about %s\n", d->step_ms,

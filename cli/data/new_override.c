@@ -34,7 +34,7 @@ static clt_status take(new_config *n, const clt_json *config, const char *overri
     if (!key || !name)
         return CLT_ENOMEM;
     const clt_json *object = clt_json_get(config, name);
-    const clt_json *value = object ? clt_json_get(object, key + section + 1) : NULL;
+    const clt_json *value = clt_json_get(object, key + section + 1);
     if (!value)
         CLT_FAIL(CLT_EINTERNAL, "writing a config: %s is not in the config", key);
     clt_json_writer w = clt_json_writer_make(&text, 0);

@@ -50,16 +50,8 @@ static clt_status refuse(const verify_baseline *b, const char *why)
 static bool text_of(const clt_json *object, const char *key, const char **out)
 {
     const clt_json *value = clt_json_get(object, key);
-    if (!value)
-        return false;
-    *out = clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : NULL;
+    *out = clt_json_string_or(value, NULL);
     return *out || clt_json_typeof(value) == CLT_JSON_NULL;
-}
-
-static bool int_of(const clt_json *object, const char *key, int64_t *out)
-{
-    const clt_json *value = clt_json_get(object, key);
-    return value && clt_json_int(value, out);
 }
 
 static bool state_of(const char *name, clt_verify_state *out)
@@ -74,15 +66,12 @@ static bool state_of(const char *name, clt_verify_state *out)
 
 static bool read_entry(const clt_json *value, entry *e)
 {
-    const char *state = NULL, *bits = NULL;
-    if (clt_json_typeof(value) != CLT_JSON_OBJECT || !text_of(value, "device", &e->device) || !e->device ||
-        !text_of(value, "name", &e->name) || !e->name || !text_of(value, "state", &state) || !state ||
-        !state_of(state, &e->state))
+    e->device = clt_json_string_or(clt_json_get(value, "device"), NULL);
+    e->name = clt_json_string_or(clt_json_get(value, "name"), NULL);
+    e->reason = clt_json_string_or(clt_json_get(value, "reason"), NULL);
+    e->bits = strtoull(clt_json_string(clt_json_get(value, "bits")), NULL, 16);
+    if (!e->device || !e->name || !state_of(clt_json_string(clt_json_get(value, "state")), &e->state))
         return false;
-    if (!text_of(value, "reason", &e->reason))
-        e->reason = NULL;
-    if (text_of(value, "bits", &bits) && bits)
-        e->bits = strtoull(bits, NULL, 16);
     return verify_speeds_read(clt_json_get(value, "speeds"), &e->speeds, &e->n_speeds);
 }
 
@@ -95,7 +84,7 @@ static int by_name(const void *x, const void *y)
 
 static clt_status read_results(verify_baseline *b, const clt_json *results)
 {
-    if (!results || clt_json_typeof(results) != CLT_JSON_ARRAY || !clt_json_first(results))
+    if (clt_json_typeof(results) != CLT_JSON_ARRAY || !clt_json_first(results))
         return refuse(b, "has no results");
     CLT_TRY(clt_alloc(&b->entries, clt_json_count(results), sizeof *b->entries, "a baseline"));
     for (const clt_json *v = clt_json_first(results); v; v = clt_json_next(v))
@@ -107,26 +96,24 @@ static clt_status read_results(verify_baseline *b, const clt_json *results)
 
 static clt_status read_head(verify_baseline *b, const clt_json *root)
 {
-    const char *format = NULL;
     int64_t version = 0, seed = 0;
     const clt_json *selection = clt_json_get(root, "selection"), *devices = clt_json_get(root, "devices");
-    const clt_json *quick = selection ? clt_json_get(selection, "quick") : NULL;
-    const clt_json *small = selection ? clt_json_get(selection, "small") : NULL;
+    const clt_json *quick = clt_json_get(selection, "quick");
+    const clt_json *small = clt_json_get(selection, "small");
     verify_selection *s = &b->selection;
-    if (!text_of(root, "format", &format) || !format || strcmp(format, VERIFY_FORMAT) != 0 ||
-        !int_of(root, "format_version", &version))
+    if (!clt_json_is(clt_json_get(root, "format"), VERIFY_FORMAT) ||
+        !clt_json_int(clt_json_get(root, "format_version"), &version))
         return refuse(b, "is not a result of the checker");
     if (version > VERIFY_FORMAT_VERSION)
         return refuse(b, "was written by a newer cltrain");
-    if (!selection || !int_of(root, "seed", &seed) || seed < 1 ||
+    if (!clt_json_int_within(clt_json_get(root, "seed"), 1, INT64_MAX, &seed) ||
         !text_of(selection, "pattern", &s->pattern) || !text_of(selection, "mode", &s->mode) ||
         !text_of(selection, "caps", &s->caps) || !text_of(selection, "shard", &s->shard) || !quick || !small)
         return refuse(b, "does not record its seed and its selection of checks");
     s->seed = (uint64_t)seed;
     s->quick = clt_json_bool(quick);
     s->small = clt_json_bool(small);
-    const clt_json *first =
-        devices && clt_json_typeof(devices) == CLT_JSON_ARRAY ? clt_json_first(devices) : NULL;
+    const clt_json *first = clt_json_typeof(devices) == CLT_JSON_ARRAY ? clt_json_first(devices) : NULL;
     if (!first || !text_of(root, "cltrain_version", &b->version) ||
         !text_of(first, "device_name", &b->device) || !text_of(first, "driver", &b->driver))
         return refuse(b, "does not record its device");
@@ -141,8 +128,6 @@ static clt_status read_file(verify_baseline *b)
     CLT_TRY(clt_file_read(b->path, false, BASELINE_MAX_BYTES, CLT_EUSAGE, &text, &size));
     CLT_TRY(clt_json_parse(text, size, b->path, CLT_EUSAGE, &b->doc));
     const clt_json *root = clt_json_root(b->doc);
-    if (clt_json_typeof(root) != CLT_JSON_OBJECT)
-        return refuse(b, "is not a result of the checker");
     CLT_TRY(read_head(b, root));
     /* checked last, so that the error for a newer format names the format */
     if (!clt_json_sealed(text, size, VERIFY_SEAL))

@@ -79,7 +79,7 @@ void verify_speeds_json(clt_json_writer *w, const verify_speed *speeds, int coun
 static bool read_numbers(const clt_json *array, double *out, int *n)
 {
     *n = 0;
-    if (!array || clt_json_typeof(array) != CLT_JSON_ARRAY)
+    if (clt_json_typeof(array) != CLT_JSON_ARRAY)
         return false;
     for (const clt_json *v = clt_json_first(array); v; v = clt_json_next(v)) {
         if (*n == VERIFY_MOST_PROCESSES || clt_json_typeof(v) != CLT_JSON_NUMBER || clt_json_number(v) < 0.0)
@@ -91,8 +91,8 @@ static bool read_numbers(const clt_json *array, double *out, int *n)
 
 static bool read_speed(const clt_json *value, verify_speed *s)
 {
-    const clt_json *what = clt_json_typeof(value) == CLT_JSON_OBJECT ? clt_json_get(value, "what") : NULL;
-    if (!what || clt_json_typeof(what) != CLT_JSON_STRING)
+    const clt_json *what = clt_json_get(value, "what");
+    if (clt_json_typeof(what) != CLT_JSON_STRING)
         return false;
     snprintf(s->what, sizeof s->what, "%s", clt_json_string(what));
     for (int m = 0; m < WAYS; m++) {

@@ -326,9 +326,9 @@ clt_status clt_checkpoint_text(const clt_checkpoint *checkpoint, const char *nam
 
 int64_t clt_checkpoint_int(const clt_checkpoint *checkpoint, const char *key, int64_t missing)
 {
-    int64_t value;
-    const clt_json *json = checkpoint->state ? clt_json_get(clt_json_root(checkpoint->state), key) : NULL;
-    return json && clt_json_int(json, &value) && value >= 0 ? value : missing;
+    int64_t value = missing;
+    (void)clt_json_int_within(clt_json_get(clt_json_root(checkpoint->state), key), 0, INT64_MAX, &value);
+    return value;
 }
 
 /* Why a run folder may not hold its best checkpoint: the end of a message. */
@@ -336,17 +336,14 @@ static clt_status why_not_here(const clt_checkpoint *newest, clt_str *out)
 {
     CLT_FREED char *text = NULL;
     CLT_SCOPED(clt_json_doc) *doc = NULL;
-    const clt_json *keys = NULL;
     size_t length;
     CLT_TRY(clt_checkpoint_text(newest, "config.json", &text, &length));
     if (text)
         CLT_TRY(clt_json_parse(text, length, "config.json", CLT_ECHECKPOINT, &doc));
-    keys = doc ? clt_json_get(clt_json_root(doc), "checkpoint") : NULL;
-    const clt_json *best = keys ? clt_json_get(keys, "best") : NULL;
-    const clt_json *upload = keys ? clt_json_get(keys, "upload") : NULL;
-    const char *address = upload ? clt_json_string(upload) : "";
-    const bool keeps = best && (clt_json_bool(best) || (clt_json_string(best)[0] != '\0' &&
-                                                        strcmp(clt_json_string(best), "none") != 0));
+    const clt_json *keys = clt_json_get(clt_json_root(doc), "checkpoint"), *best = clt_json_get(keys, "best");
+    const char *address = clt_json_string(clt_json_get(keys, "upload"));
+    const bool keeps =
+        clt_json_bool(best) || (clt_json_string(best)[0] != '\0' && !clt_json_is(best, "none"));
     if (!keeps)
         clt_str_printf(out, "; a training with checkpoint.best, for instance loss, keeps it");
     else if (address[0] && !clt_is_remote(newest->path))

@@ -57,48 +57,33 @@ clt_status clt_manifest_print(const clt_manifest *manifest, clt_str *out)
 
 static bool read_hash(const clt_json *object, const char *key, uint64_t *out)
 {
-    const clt_json *value = clt_json_get(object, key);
-    if (!value || clt_json_typeof(value) != CLT_JSON_STRING)
-        return false;
-    const char *text = clt_json_string(value);
+    const char *text = clt_json_string(clt_json_get(object, key));
     if (strlen(text) != CLT_HASH64_TEXT - 1 || strspn(text, "0123456789abcdef") != CLT_HASH64_TEXT - 1)
         return false;
     *out = strtoull(text, NULL, 16);
     return true;
 }
 
-static bool read_int(const clt_json *object, const char *key, int64_t *out)
-{
-    const clt_json *value = clt_json_get(object, key);
-    return value && clt_json_typeof(value) == CLT_JSON_NUMBER && clt_json_int(value, out);
-}
-
 static clt_status read_file_entry(const char *path, int version, const clt_json *value,
                                   clt_manifest_file *file)
 {
     int64_t bytes = -1;
-    const clt_json *name = clt_json_typeof(value) == CLT_JSON_OBJECT ? clt_json_get(value, "name") : NULL;
-    bool good = name && clt_json_typeof(name) == CLT_JSON_STRING && read_int(value, "bytes", &bytes) &&
-                bytes >= 0 && read_hash(value, sum_key(version), &file->sum);
     /* a name must not contain a path: nothing outside the checkpoint's own folder is ever read */
-    if (good)
-        good = strlen(clt_json_string(name)) < sizeof file->name && !strchr(clt_json_string(name), '/');
-    if (!good)
+    if (!clt_json_copy_string(clt_json_get(value, "name"), file->name, sizeof file->name) ||
+        strchr(file->name, '/') || !clt_json_int_within(clt_json_get(value, "bytes"), 0, INT64_MAX, &bytes) ||
+        !read_hash(value, sum_key(version), &file->sum))
         CLT_FAIL(CLT_ECHECKPOINT, "%s: an entry of \"files\" needs a plain \"name\", \"bytes\" and \"%s\"",
                  path, sum_key(version));
-    (void)snprintf(file->name, sizeof file->name, "%s", clt_json_string(name));
     file->bytes = (uint64_t)bytes;
     return CLT_OK;
 }
 
 static clt_status read_members(const char *path, const clt_json *root, clt_manifest *manifest)
 {
-    const clt_json *format = clt_json_typeof(root) == CLT_JSON_OBJECT ? clt_json_get(root, "format") : NULL;
-    if (!format || clt_json_typeof(format) != CLT_JSON_STRING ||
-        strcmp(clt_json_string(format), FORMAT_NAME) != 0)
+    if (!clt_json_is(clt_json_get(root, "format"), FORMAT_NAME))
         CLT_FAIL(CLT_ECHECKPOINT, "%s: is not a cltrain manifest", path);
     int64_t version = 0;
-    if (!read_int(root, "format_version", &version) || version < 1)
+    if (!clt_json_int_within(clt_json_get(root, "format_version"), 1, INT64_MAX, &version))
         CLT_FAIL(CLT_ECHECKPOINT, "%s: has no format version", path);
     if (version > CLT_MANIFEST_VERSION)
         CLT_FAIL(CLT_ECHECKPOINT,
@@ -107,8 +92,8 @@ static clt_status read_members(const char *path, const clt_json *root, clt_manif
                  path, version, CLT_MANIFEST_VERSION);
     manifest->version = (int)version;
     const clt_json *files = clt_json_get(root, "files");
-    if (!read_int(root, "step", &manifest->step) || manifest->step < 0 ||
-        !read_hash(root, "config_xxh64", &manifest->config_digest) || !files ||
+    if (!clt_json_int_within(clt_json_get(root, "step"), 0, INT64_MAX, &manifest->step) ||
+        !read_hash(root, "config_xxh64", &manifest->config_digest) ||
         clt_json_typeof(files) != CLT_JSON_ARRAY || clt_json_count(files) > CLT_MANIFEST_MAX_FILES)
         CLT_FAIL(CLT_ECHECKPOINT, "%s: \"step\", \"config_xxh64\" or \"files\" is missing or wrong", path);
     for (const clt_json *value = clt_json_first(files); value; value = clt_json_next(value))

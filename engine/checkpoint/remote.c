@@ -182,14 +182,10 @@ static clt_status read_best(const clt_remote *r, const clt_remote_step *step, co
         clt_error_clear();
         return CLT_OK;
     }
-    const clt_json *root = clt_json_root(doc), *by = clt_json_get(root, "best_by"),
-                   *at = clt_json_get(root, "best_step"), *figure = clt_json_get(root, "best_value");
-    int64_t found;
-    if (!by || strcmp(clt_json_string(by), best_by) != 0 || !figure ||
-        clt_json_typeof(figure) != CLT_JSON_NUMBER || !at || !clt_json_int(at, &found) || found > step->step)
-        return CLT_OK;
-    *best = found;
-    *value = clt_json_number(figure);
+    const clt_json *root = clt_json_root(doc), *figure = clt_json_get(root, "best_value");
+    if (clt_json_is(clt_json_get(root, "best_by"), best_by) && clt_json_typeof(figure) == CLT_JSON_NUMBER &&
+        clt_json_int_within(clt_json_get(root, "best_step"), INT64_MIN, step->step, best))
+        *value = clt_json_number(figure);
     return CLT_OK;
 }
 

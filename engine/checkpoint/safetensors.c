@@ -26,7 +26,7 @@ typedef struct entry {
 static clt_status read_dtype(const char *path, const clt_json *value, entry *e)
 {
     const clt_json *dtype = clt_json_get(value, "dtype");
-    if (!dtype || clt_json_typeof(dtype) != CLT_JSON_STRING)
+    if (clt_json_typeof(dtype) != CLT_JSON_STRING)
         REFUSE("%s: tensor \"%s\" has no \"dtype\" text", path, e->tensor.name);
     e->type = clt_json_string(dtype);
     if (!clt_dtype_from_safetensors(e->type, &e->tensor.dtype))
@@ -43,7 +43,7 @@ static clt_status read_shape(const char *path, const clt_json *value, clt_named_
                              uint64_t *bytes)
 {
     const clt_json *shape = clt_json_get(value, "shape");
-    if (!shape || clt_json_typeof(shape) != CLT_JSON_ARRAY)
+    if (clt_json_typeof(shape) != CLT_JSON_ARRAY)
         REFUSE("%s: tensor \"%s\" has no \"shape\" array", path, tensor->name);
     int64_t dims[CLT_MAX_DIMS] = {0}, extent;
     int ndim = 0;
@@ -73,12 +73,9 @@ static clt_status read_offsets(const char *path, const clt_json *value, uint64_t
 {
     const clt_json *offsets = clt_json_get(value, "data_offsets");
     int64_t range[2] = {0, 0};
-    bool good = offsets && clt_json_typeof(offsets) == CLT_JSON_ARRAY && clt_json_count(offsets) == 2;
-    if (good) {
-        const clt_json *first = clt_json_first(offsets);
-        good = clt_json_int(first, &range[0]) && clt_json_int(clt_json_next(first), &range[1]);
-    }
-    if (!good)
+    const clt_json *first = clt_json_first(offsets);
+    if (clt_json_typeof(offsets) != CLT_JSON_ARRAY || clt_json_count(offsets) != 2 ||
+        !clt_json_int(first, &range[0]) || !clt_json_int(clt_json_next(first), &range[1]))
         REFUSE("%s: tensor \"%s\": \"data_offsets\" is not an array of two whole numbers", path,
                e->tensor.name);
     if (range[0] < 0 || range[1] < range[0])

@@ -204,7 +204,7 @@ void clt_safetensors_remove_if(clt_safetensors *file, bool (*leaves)(const void 
 
 const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key)
 {
-    const clt_json *value = file->metadata ? clt_json_get(file->metadata, key) : NULL;
+    const clt_json *value = clt_json_get(file->metadata, key);
     return value ? clt_json_string(value) : NULL;
 }
 

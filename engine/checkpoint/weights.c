@@ -99,7 +99,7 @@ static clt_status add_part(clt_file_list *parts, const char *index_path, const c
 /* Lists the files in the order in which the index first names them. */
 static clt_status list_parts(const char *path, const clt_json *map, clt_file_list *parts)
 {
-    if (!map || clt_json_typeof(map) != CLT_JSON_OBJECT || !clt_json_first(map))
+    if (clt_json_typeof(map) != CLT_JSON_OBJECT || !clt_json_first(map))
         CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': it has no \"weight_map\" with tensors", path);
     for (const clt_json *entry = clt_json_first(map); entry; entry = clt_json_next(entry)) {
         if (clt_json_typeof(entry) != CLT_JSON_STRING)

@@ -26,8 +26,7 @@ static clt_status get_json(clt_notice_asker *asker, const char *path, clt_json_t
 
 static const char *text(const clt_json *object, const char *key)
 {
-    const clt_json *value = clt_json_get(object, key);
-    return value ? clt_json_string(value) : "";
+    return clt_json_string(clt_json_get(object, key));
 }
 
 static clt_status ask_interruption(clt_notice_asker *asker, clt_notice *out)
@@ -73,8 +72,7 @@ static clt_status ask_maintenance(clt_notice_asker *asker, clt_notice *out)
     static const char path[] = "/latest/meta-data/events/maintenance/scheduled";
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     CLT_TRY(get_json(asker, path, CLT_JSON_ARRAY, &doc));
-    for (const clt_json *event = doc ? clt_json_first(clt_json_root(doc)) : NULL; event;
-         event = clt_json_next(event))
+    for (const clt_json *event = clt_json_first(clt_json_root(doc)); event; event = clt_json_next(event))
         if (clt_json_typeof(event) == CLT_JSON_OBJECT && strcmp(text(event, "State"), "active") == 0)
             clt_notice_make(out, CLT_NOTICE_SAVE, "%s from %s on (%s)", text(event, "Code"),
                             text(event, "NotBefore"), text(event, "EventId"));

@@ -26,14 +26,13 @@ static clt_status learn_name(clt_notice_asker *asker)
 
 static const char *text(const clt_json *object, const char *key)
 {
-    const clt_json *value = clt_json_get(object, key);
-    return value ? clt_json_string(value) : "";
+    return clt_json_string(clt_json_get(object, key));
 }
 
 static bool concerns(const clt_json *event, const char *machine)
 {
     const clt_json *machines = clt_json_get(event, "Resources");
-    for (const clt_json *m = machines ? clt_json_first(machines) : NULL; m; m = clt_json_next(m))
+    for (const clt_json *m = clt_json_first(machines); m; m = clt_json_next(m))
         if (strcmp(clt_json_string(m), machine) == 0)
             return true;
     return false;
@@ -61,9 +60,8 @@ static clt_status ask(clt_notice_asker *asker, clt_notice *out)
     if (answer.code != 200 ||
         clt_json_parse(answer.body, answer.size, events_path, CLT_EDATA, &doc) != CLT_OK)
         return clt_metadata_strange(asker, events_path, &answer);
-    const clt_json *root = clt_json_root(doc), *incarnation = clt_json_get(root, "DocumentIncarnation"),
-                   *events = clt_json_get(root, "Events");
-    if (!incarnation || !clt_json_int(incarnation, &number) || !events ||
+    const clt_json *root = clt_json_root(doc), *events = clt_json_get(root, "Events");
+    if (!clt_json_int(clt_json_get(root, "DocumentIncarnation"), &number) ||
         clt_json_typeof(events) != CLT_JSON_ARRAY)
         return clt_metadata_strange(asker, events_path, &answer);
     if (number == asker->seen)

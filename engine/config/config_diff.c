@@ -141,8 +141,8 @@ static void compare(comparing *c, const clt_json *was, const clt_json *is)
         if (clt_json_typeof(section) != CLT_JSON_OBJECT || name[0] == '_')
             continue;
         for (const clt_json *v = clt_json_first(section); v; v = clt_json_next(v))
-            compare_key(c, name, clt_json_key(v), old ? clt_json_get(old, clt_json_key(v)) : NULL, v);
-        for (const clt_json *v = old ? clt_json_first(old) : NULL; v; v = clt_json_next(v))
+            compare_key(c, name, clt_json_key(v), clt_json_get(old, clt_json_key(v)), v);
+        for (const clt_json *v = clt_json_first(old); v; v = clt_json_next(v))
             if (!clt_json_get(section, clt_json_key(v)))
                 compare_key(c, name, clt_json_key(v), v, NULL);
     }
@@ -151,12 +151,10 @@ static void compare(comparing *c, const clt_json *was, const clt_json *is)
 /* The data format of a resolved config; NULL: unknown. */
 static const clt_config_part *format_of(const clt_json *root)
 {
-    const clt_json *data = clt_json_typeof(root) == CLT_JSON_OBJECT ? clt_json_get(root, "data") : NULL;
-    const clt_json *type =
-        data && clt_json_typeof(data) == CLT_JSON_OBJECT ? clt_json_get(data, "type") : NULL;
-    return type && clt_json_typeof(type) == CLT_JSON_STRING
-               ? clt_config_part_find("data.type", clt_json_string(type))
-               : NULL;
+    const clt_json *data = clt_json_get(root, "data");
+    const clt_json *type = clt_json_get(data, "type");
+    return clt_json_typeof(type) == CLT_JSON_STRING ? clt_config_part_find("data.type", clt_json_string(type))
+                                                    : NULL;
 }
 
 static clt_status diff(const char *resolved, const clt_config *config, comparing *c)

@@ -404,8 +404,7 @@ static bool takes(const clt_config_key *key, const clt_json *json)
                 return false;
         return type == CLT_JSON_ARRAY && clt_json_count(json) > 0;
     case CLT_CFG_FLOATS:
-        for (const clt_json *e = type == CLT_JSON_ARRAY ? clt_json_first(json) : json; e;
-             e = type == CLT_JSON_ARRAY ? clt_json_next(e) : NULL)
+        for (const clt_json *e = NULL; (e = clt_json_entry(json, e));)
             if (clt_json_typeof(e) != CLT_JSON_NUMBER || !in_range(key, clt_json_number(e)))
                 return false;
         return type != CLT_JSON_ARRAY || clt_json_count(json) > 0;

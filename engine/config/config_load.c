@@ -51,9 +51,8 @@ void clt_config_destroy(clt_config *config)
 static bool says_default(const clt_json_doc *doc, const char *path)
 {
     const clt_json *origin = clt_json_get(clt_json_root(doc), "_origin");
-    const clt_json *word =
-        origin && clt_json_typeof(origin) == CLT_JSON_OBJECT ? clt_json_get(origin, path) : NULL;
-    return word && strcmp(clt_json_string(word), "default") == 0;
+    const clt_json *word = clt_json_get(origin, path);
+    return clt_json_is(word, "default");
 }
 
 /* A value of the file as one line of JSON; without text if it is long. */
@@ -352,7 +351,7 @@ static void fit_schedule(clt_config *config, const clt_json_doc *doc, int64_t fi
 static clt_status keep_older(clt_config *config, const clt_json_doc *doc, clt_config_problems *list)
 {
     const clt_json *root = clt_json_root(doc);
-    const clt_json *origin = clt_json_typeof(root) == CLT_JSON_OBJECT ? clt_json_get(root, "_origin") : NULL;
+    const clt_json *origin = clt_json_get(root, "_origin");
     if (origin && clt_json_typeof(origin) != CLT_JSON_OBJECT)
         return CLT_OK;
     for (int i = 0; clt_config_schema()[i].path && origin; i++) {

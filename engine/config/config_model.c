@@ -35,5 +35,5 @@ const clt_json *clt_config_model(const clt_config *config, const clt_json_doc **
 {
     if (doc)
         *doc = config->model;
-    return config->model ? clt_json_root(config->model) : NULL;
+    return clt_json_root(config->model);
 }

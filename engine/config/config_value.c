@@ -81,6 +81,8 @@ static const char *found_text(const clt_json *json, char *buffer, size_t size)
         return "a list";
     case CLT_JSON_OBJECT:
         return "an object";
+    case CLT_JSON_MISSING:
+        break;
     }
     return "something else";
 }
@@ -171,8 +173,7 @@ static clt_status read_ints(reader *r, const clt_json *json)
     if (!ints)
         CLT_FAIL(CLT_ENOMEM, "reading %s: out of host memory", r->key->path);
     int i = 0;
-    for (const clt_json *item = list ? clt_json_first(json) : json; item;
-         item = list ? clt_json_next(item) : NULL, i++)
+    for (const clt_json *item = NULL; (item = clt_json_entry(json, item)); i++)
         if (read_int(r, item, list ? "an integer in the list" : "an integer or a list of them", &ints[i]))
             check_range(r, item, (double)ints[i]);
     r->value->ints = ints;
@@ -193,8 +194,7 @@ static clt_status read_floats(reader *r, const clt_json *json)
         CLT_FAIL(CLT_ENOMEM, "reading %s: out of host memory", r->key->path);
     int i = 0;
     floats[0] = 0;
-    for (const clt_json *item = list ? clt_json_first(json) : json; item;
-         item = list ? clt_json_next(item) : NULL, i++) {
+    for (const clt_json *item = NULL; (item = clt_json_entry(json, item)); i++) {
         floats[i] = clt_json_number(item);
         if (clt_json_typeof(item) != CLT_JSON_NUMBER)
             wrong_type(r, item, list ? "a number in the list" : "a number or a list of numbers");
@@ -236,8 +236,7 @@ static clt_status read_strings(reader *r, const clt_json *json)
     if (!strings)
         CLT_FAIL(CLT_ENOMEM, "reading %s: out of host memory", r->key->path);
     int i = 0;
-    for (const clt_json *item = list ? clt_json_first(json) : json; item;
-         item = list ? clt_json_next(item) : NULL) {
+    for (const clt_json *item = NULL; (item = clt_json_entry(json, item));) {
         if (clt_json_typeof(item) != CLT_JSON_STRING)
             wrong_type(r, item, "a string in the list");
         else if (!*clt_json_string(item))
@@ -286,7 +285,7 @@ static bool are_layers(const clt_json *list)
 {
     for (const clt_json *layer = clt_json_first(list); layer; layer = clt_json_next(layer)) {
         bool object = clt_json_typeof(layer) == CLT_JSON_OBJECT;
-        const clt_json *op = object ? clt_json_get(layer, "op") : NULL;
+        const clt_json *op = clt_json_get(layer, "op");
         if (!object || (op && clt_json_typeof(op) != CLT_JSON_STRING))
             return false;
     }
@@ -323,7 +322,7 @@ static void read_layers(reader *r, const clt_json *json)
 
 static void read_number(reader *r, const clt_json *json)
 {
-    bool is_auto = clt_json_typeof(json) == CLT_JSON_STRING && strcmp(clt_json_string(json), "auto") == 0;
+    bool is_auto = clt_json_is(json, "auto");
     if (r->key->type == CLT_CFG_AUTO_INT && is_auto) {
         r->value->i = -1;
         return;

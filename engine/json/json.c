@@ -293,7 +293,7 @@ void clt_json_destroy(clt_json_doc *doc)
 
 const clt_json *clt_json_root(const clt_json_doc *doc)
 {
-    return doc->root;
+    return doc ? doc->root : NULL;
 }
 
 const char *clt_json_source(const clt_json_doc *doc)
@@ -303,12 +303,13 @@ const char *clt_json_source(const clt_json_doc *doc)
 
 clt_json_type clt_json_typeof(const clt_json *value)
 {
-    return value->type;
+    return value ? value->type : CLT_JSON_MISSING;
 }
 
 const char *clt_json_type_name(clt_json_type type)
 {
-    static const char *const names[] = {"null", "a boolean", "a number", "a string", "an array", "an object"};
+    static const char *const names[] = {"null",     "a boolean", "a number", "a string",
+                                        "an array", "an object", "missing"};
     return (unsigned)type < sizeof names / sizeof names[0] ? names[type] : "unknown";
 }
 
@@ -341,9 +342,15 @@ const clt_json *clt_json_get(const clt_json *object, const char *key)
     return NULL;
 }
 
+const clt_json *clt_json_given(const clt_json *object, const char *key)
+{
+    const clt_json *value = clt_json_get(object, key);
+    return clt_json_typeof(value) == CLT_JSON_NULL ? NULL : value;
+}
+
 const clt_json *clt_json_first(const clt_json *container)
 {
-    return container->first;
+    return container ? container->first : NULL;
 }
 
 const clt_json *clt_json_next(const clt_json *value)
@@ -353,22 +360,41 @@ const clt_json *clt_json_next(const clt_json *value)
 
 size_t clt_json_count(const clt_json *container)
 {
-    return container->count;
+    return container ? container->count : 0;
+}
+
+const clt_json *clt_json_entry(const clt_json *value, const clt_json *before)
+{
+    bool list = clt_json_typeof(value) == CLT_JSON_ARRAY;
+    if (!before)
+        return list ? value->first : value;
+    return list ? before->next : NULL;
 }
 
 bool clt_json_bool(const clt_json *value)
 {
-    return value->type == CLT_JSON_BOOL && value->boolean;
+    return clt_json_typeof(value) == CLT_JSON_BOOL && value->boolean;
 }
 
 double clt_json_number(const clt_json *value)
 {
-    return value->type == CLT_JSON_NUMBER ? value->number : 0.0;
+    return clt_json_number_or(value, 0);
+}
+
+double clt_json_number_or(const clt_json *value, double other)
+{
+    return clt_json_typeof(value) == CLT_JSON_NUMBER ? value->number : other;
 }
 
 bool clt_json_int(const clt_json *value, int64_t *out)
 {
-    if (value->type != CLT_JSON_NUMBER || !value->is_int)
+    return clt_json_int_within(value, INT64_MIN, INT64_MAX, out);
+}
+
+bool clt_json_int_within(const clt_json *value, int64_t low, int64_t high, int64_t *out)
+{
+    if (clt_json_typeof(value) != CLT_JSON_NUMBER || !value->is_int || value->integer < low ||
+        value->integer > high)
         return false;
     *out = value->integer;
     return true;
@@ -376,7 +402,26 @@ bool clt_json_int(const clt_json *value, int64_t *out)
 
 const char *clt_json_string(const clt_json *value)
 {
-    return value->type == CLT_JSON_STRING ? value->string : "";
+    return clt_json_string_or(value, "");
+}
+
+const char *clt_json_string_or(const clt_json *value, const char *other)
+{
+    return clt_json_typeof(value) == CLT_JSON_STRING ? value->string : other;
+}
+
+bool clt_json_is(const clt_json *value, const char *text)
+{
+    return clt_json_typeof(value) == CLT_JSON_STRING && strcmp(value->string, text) == 0;
+}
+
+bool clt_json_copy_string(const clt_json *value, char *out, size_t size)
+{
+    size_t length = strlen(clt_json_string(value));
+    if (clt_json_typeof(value) != CLT_JSON_STRING || length >= size)
+        return false;
+    memcpy(out, value->string, length + 1);
+    return true;
 }
 
 void clt_json_position(const clt_json *value, int *line, int *column)
@@ -442,6 +487,15 @@ clt_status clt_json_put(clt_json_doc *doc, const char *key, const clt_json *valu
     doc->root->count += *link == NULL;
     node->next = *link ? (*link)->next : NULL;
     *link = node;
+    return CLT_OK;
+}
+
+clt_status clt_json_record(const char *line, size_t size, clt_json_doc **doc, const clt_json **record)
+{
+    CLT_TRY(clt_json_parse(line, size, "record", CLT_EDATA, doc));
+    *record = (*doc)->root;
+    if ((*record)->type != CLT_JSON_OBJECT)
+        CLT_FAIL(CLT_EDATA, "it is %s, and a record is an object", clt_json_type_name((*record)->type));
     return CLT_OK;
 }
 

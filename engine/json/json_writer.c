@@ -168,6 +168,7 @@ void clt_jw_value(clt_json_writer *w, const clt_json *value)
     int64_t integer;
     switch (clt_json_typeof(value)) {
     case CLT_JSON_NULL:
+    case CLT_JSON_MISSING:
         clt_jw_null(w);
         break;
     case CLT_JSON_BOOL:

@@ -53,9 +53,7 @@ clt_status clt_model_freeze(const clt_json *model, const clt_json_doc *doc, clt_
     const clt_json *patterns = clt_json_get(model, "freeze");
     if (!patterns)
         return CLT_OK;
-    bool list = clt_json_typeof(patterns) == CLT_JSON_ARRAY;
-    for (const clt_json *p = list ? clt_json_first(patterns) : patterns; p;
-         p = list ? clt_json_next(p) : NULL)
+    for (const clt_json *p = NULL; (p = clt_json_entry(patterns, p));)
         CLT_TRY(clt_model_at(doc, p, take(graph, p)));
     if (clt_graph_frozen_elements(graph) < clt_graph_param_elements(graph))
         return CLT_OK;

@@ -53,20 +53,16 @@ typedef struct sized {
     double number;
 } sized;
 
-/* Iterates over the entries of a key, which holds one entry or a list: returns the entry after `before`
- * (NULL: the first one); NULL: there are no more. */
+/* The entry after `before` of a key, which holds one entry or a list; see clt_json_entry. */
 static const clt_json *next_entry(const clt_json *model, const char *key, const clt_json *before)
 {
-    const clt_json *value = clt_json_get(model, key);
-    if (!value || clt_json_typeof(value) != CLT_JSON_ARRAY)
-        return before ? NULL : value;
-    return before ? clt_json_next(before) : clt_json_first(value);
+    return clt_json_entry(clt_json_get(model, key), before);
 }
 
 /* Reads an entry NAME=NUMBER; false: the value is not such an entry. */
 static bool read_entry(const clt_json *value, sized *out)
 {
-    const char *text = clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : "";
+    const char *text = clt_json_string(value);
     const char *sign = strrchr(text, '=');
     char *end;
     if (!sign || sign == text || sign - text >= NAME || !sign[1])
@@ -88,16 +84,16 @@ static bool find_entry(const clt_json *model, const char *key, const char *name,
 
 clt_lora_size clt_lora_size_of(const clt_json *model, const char *name)
 {
-    const clt_json *rank = clt_json_get(model, "lora_rank"), *alpha = clt_json_get(model, "lora_alpha"),
-                   *root = clt_json_get(model, "lora_rs");
-    clt_lora_size size = {rank ? (int64_t)clt_json_number(rank) : 0, alpha ? clt_json_number(alpha) : 16, 0};
+    clt_lora_size size = {(int64_t)clt_json_number(clt_json_get(model, "lora_rank")),
+                          clt_json_number_or(clt_json_get(model, "lora_alpha"), 16), 0};
     sized e;
     int index;
     if (find_entry(model, RANKS, name, &e, &index))
         size.rank = (int64_t)e.number;
     if (find_entry(model, ALPHAS, name, &e, &index))
         size.alpha = e.number;
-    double by = root && clt_json_bool(root) ? sqrt((double)size.rank) : (double)size.rank;
+    bool root = clt_json_bool(clt_json_get(model, "lora_rs"));
+    double by = root ? sqrt((double)size.rank) : (double)size.rank;
     size.scale = size.rank > 0 ? size.alpha / by : 0;
     return size;
 }
@@ -161,7 +157,7 @@ static clt_status read_targets(clt_model_builder *b)
 {
     clt_lora *l = &b->lora;
     const clt_json *value = clt_json_get(b->model, "lora_targets");
-    bool list = value && clt_json_typeof(value) == CLT_JSON_ARRAY;
+    bool list = clt_json_typeof(value) == CLT_JSON_ARRAY;
     size_t n = !value ? 0 : list ? clt_json_count(value) : 1;
     if (n > CLT_LORA_MAX_TARGETS)
         return targets_fail(b, "has more than 4096 entries");
@@ -187,8 +183,7 @@ static clt_status read_pattern(const clt_model_builder *b, const char *key, bool
                                bool **used)
 {
     sized e;
-    const clt_json *list = clt_json_get(b->model, key);
-    size_t n = list ? clt_json_count(list) : 0;
+    size_t n = clt_json_count(clt_json_get(b->model, key));
     if (n > CLT_LORA_MAX_TARGETS)
         return clt_model_key_fail(b, key, "has more than 4096 entries");
     *used = clt_arena_alloc(b->graph->arena, (n + 1) * sizeof **used);
@@ -209,8 +204,7 @@ static clt_status read_pattern(const clt_model_builder *b, const char *key, bool
 /* Checks the entries of model.lora_modules_to_save. */
 static clt_status read_trained(clt_model_builder *b)
 {
-    const clt_json *list = clt_json_get(b->model, TRAINED);
-    size_t n = list ? clt_json_count(list) : 0;
+    size_t n = clt_json_count(clt_json_get(b->model, TRAINED));
     if (n > CLT_LORA_MAX_TARGETS)
         return clt_model_key_fail(b, TRAINED, "has more than 4096 entries");
     for (const clt_json *v = NULL; (v = next_entry(b->model, TRAINED, v));)

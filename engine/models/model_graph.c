@@ -177,7 +177,7 @@ static clt_status make_name(listing *l, int index)
 static clt_status read_layers(listing *l, const clt_json *model)
 {
     const clt_json *list = clt_json_get(model, "layers");
-    if (!list || clt_json_typeof(list) != CLT_JSON_ARRAY || clt_json_count(list) == 0) {
+    if (clt_json_typeof(list) != CLT_JSON_ARRAY || clt_json_count(list) == 0) {
         finding(l, list ? list : model, NULL,
                 "must be a non-empty list of layers, such as [{\"op\": \"linear\", \"out\": 10}, "
                 "{\"op\": \"cross_entropy\"}]");

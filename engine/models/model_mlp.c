@@ -94,7 +94,7 @@ static clt_status mlp_class_weights(mlp *m)
     const clt_json *given = clt_json_get(m->b.model, "class_weights");
     if (strcmp(m->loss, "cross_entropy") == 0)
         return clt_model_read_class_weights(&m->b, "an mlp", m->outputs, &m->class_weights);
-    if (given && clt_json_typeof(given) == CLT_JSON_ARRAY && clt_json_count(given) == 0)
+    if (clt_json_typeof(given) == CLT_JSON_ARRAY && clt_json_count(given) == 0)
         return CLT_OK;
     return given ? mlp_fail(m, "class_weights", "only the loss cross_entropy has classes; remove it")
                  : CLT_OK;
@@ -140,7 +140,7 @@ static clt_status mlp_hidden(mlp *m)
     for (const clt_json *v = clt_json_first(hidden); v; v = clt_json_next(v)) {
         int64_t width;
         index++;
-        if (!clt_json_int(v, &width) || width < 1 || width > INT32_MAX)
+        if (!clt_json_int_within(v, 1, INT32_MAX, &width))
             return clt_model_at(m->b.doc, v,
                                 clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
                                          "model.hidden: entry %d must be an integer of at least 1", index));

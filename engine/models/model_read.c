@@ -15,18 +15,11 @@ clt_status clt_model_key_fail(const clt_model_builder *b, const char *key, const
                         clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "model.%s: %s", key, why));
 }
 
-/* The value of a key; NULL if it is absent or null and the default applies. */
-static const clt_json *given(const clt_model_builder *b, const char *key)
-{
-    const clt_json *value = clt_json_get(b->model, key);
-    return value && clt_json_typeof(value) != CLT_JSON_NULL ? value : NULL;
-}
-
 clt_status clt_model_read_int(const clt_model_builder *b, const char *key, int64_t least, int64_t *out)
 {
-    const clt_json *value = given(b, key);
+    const clt_json *value = clt_json_given(b->model, key);
     char why[96];
-    if (!value || (clt_json_int(value, out) && *out >= least && *out <= INT32_MAX))
+    if (!value || clt_json_int_within(value, least, INT32_MAX, out))
         return CLT_OK;
     snprintf(why, sizeof why, "must be an integer of at least %lld", (long long)least);
     return clt_model_key_fail(b, key, why);
@@ -34,7 +27,7 @@ clt_status clt_model_read_int(const clt_model_builder *b, const char *key, int64
 
 clt_status clt_model_read_share(const clt_model_builder *b, const char *key, double *out)
 {
-    const clt_json *value = given(b, key);
+    const clt_json *value = clt_json_given(b->model, key);
     if (!value)
         return CLT_OK;
     if (clt_json_typeof(value) != CLT_JSON_NUMBER)
@@ -46,7 +39,7 @@ clt_status clt_model_read_share(const clt_model_builder *b, const char *key, dou
 clt_status clt_model_read_number(const clt_model_builder *b, const char *key, double least, double most,
                                  double *out)
 {
-    const clt_json *value = given(b, key);
+    const clt_json *value = clt_json_given(b->model, key);
     char why[96];
     if (!value)
         return CLT_OK;
@@ -63,7 +56,7 @@ static clt_status read_numbers(const clt_model_builder *b, const char *key, cons
                                int64_t *count)
 {
     static const char why[] = "must be a list of numbers of at least 0";
-    const clt_json *value = given(b, key);
+    const clt_json *value = clt_json_given(b->model, key);
     if (!value)
         return CLT_OK;
     if (clt_json_typeof(value) != CLT_JSON_ARRAY || clt_json_count(value) > CLT_MAX_LIST)
@@ -74,9 +67,10 @@ static clt_status read_numbers(const clt_model_builder *b, const char *key, cons
         return CLT_ENOMEM;
     n = 0;
     for (const clt_json *e = clt_json_first(value); e; e = clt_json_next(e)) {
-        if (clt_json_typeof(e) != CLT_JSON_NUMBER || !(clt_json_number(e) >= 0 && clt_json_number(e) <= 1e6))
+        numbers[n] = clt_json_number_or(e, -1);
+        if (!(numbers[n] >= 0 && numbers[n] <= 1e6))
             return clt_model_key_fail(b, key, why);
-        numbers[n++] = clt_json_number(e);
+        n++;
     }
     if (n > 0) {
         *out = numbers;
@@ -111,7 +105,7 @@ clt_status clt_model_read_bool(const clt_model_builder *b, const char *key, bool
 clt_status clt_model_read_word(const clt_model_builder *b, const char *key, const char *choices,
                                const char **out)
 {
-    const clt_json *value = given(b, key);
+    const clt_json *value = clt_json_given(b->model, key);
     char why[160], framed[64], list[128];
     if (!value)
         return CLT_OK;

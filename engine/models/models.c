@@ -40,9 +40,7 @@ static const clt_model_family *find_family(const char *name)
 
 const clt_model_published *clt_model_published_of(const clt_json *model)
 {
-    const clt_json *type = clt_json_get(model, "type");
-    const clt_model_family *family =
-        type && clt_json_typeof(type) == CLT_JSON_STRING ? find_family(clt_json_string(type)) : NULL;
+    const clt_model_family *family = find_family(clt_json_string(clt_json_get(model, "type")));
     return family ? family->published : NULL;
 }
 
@@ -166,8 +164,7 @@ static clt_status declare_fields(const clt_model_inputs *inputs, clt_graph *grap
 /* The error for an unknown family, which only a graph that is built without a config can name. */
 static clt_status unknown_family(const clt_json *model, const clt_json_doc *doc, const clt_json *type)
 {
-    const char *names[N_FAMILIES],
-        *word = type && clt_json_typeof(type) == CLT_JSON_STRING ? clt_json_string(type) : NULL;
+    const char *names[N_FAMILIES], *word = clt_json_string_or(type, NULL);
     clt_str list = {0};
     for (size_t i = 0; i < N_FAMILIES; i++) {
         names[i] = families[i]->part->name;
@@ -188,9 +185,8 @@ static clt_status unknown_family(const clt_json *model, const clt_json_doc *doc,
 clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                            clt_graph *graph)
 {
-    const clt_json *type = model ? clt_json_get(model, "type") : NULL;
-    const clt_model_family *family =
-        type && clt_json_typeof(type) == CLT_JSON_STRING ? find_family(clt_json_string(type)) : NULL;
+    const clt_json *type = clt_json_get(model, "type");
+    const clt_model_family *family = find_family(clt_json_string(type));
     clt_model_info info;
     if (!family)
         return unknown_family(model, doc, type);

@@ -103,14 +103,13 @@ static bool read_list(const clt_attr_spec *spec, const clt_json *value, clt_attr
 /* A plain number is a list of one. */
 static bool read_numbers(clt_graph *graph, const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
 {
-    bool list = clt_json_typeof(value) == CLT_JSON_ARRAY;
-    size_t count = list ? clt_json_count(value) : 1;
+    size_t count = clt_json_typeof(value) == CLT_JSON_ARRAY ? clt_json_count(value) : 1;
     double *numbers = clt_arena_alloc(graph->arena, count * sizeof *numbers + 1);
     if (!numbers || count < 1 || count > CLT_MAX_LIST)
         return false;
     attr->n_list = 0;
     attr->number = numbers;
-    for (const clt_json *e = list ? clt_json_first(value) : value; e; e = list ? clt_json_next(e) : NULL) {
+    for (const clt_json *e = NULL; (e = clt_json_entry(value, e));) {
         if (clt_json_typeof(e) != CLT_JSON_NUMBER || !in_range(spec, clt_json_number(e)))
             return false;
         numbers[attr->n_list++] = clt_json_number(e);
@@ -311,7 +310,7 @@ clt_status clt_attrs_parse(clt_graph *graph, clt_node *node, const clt_json *att
     set_defaults(node);
     if (attrs && clt_json_typeof(attrs) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_ECONFIG, "layer '%s' (%s): attributes must be a JSON object", node->name, op->name);
-    for (const clt_json *value = attrs ? clt_json_first(attrs) : NULL; value; value = clt_json_next(value)) {
+    for (const clt_json *value = clt_json_first(attrs); value; value = clt_json_next(value)) {
         const char *key = clt_json_key(value);
         int index = 0;
         while (index < op->n_attrs && strcmp(op->attrs[index].name, key) != 0)

@@ -122,8 +122,7 @@ clt_status clt_graph_add_text(clt_graph *graph, const char *op, const char *name
     clt_json_doc *doc = NULL;
     if (attrs)
         CLT_TRY(clt_json_parse(attrs, strlen(attrs), name ? name : op, CLT_ECONFIG, &doc));
-    clt_status status =
-        clt_graph_add(graph, op, name, doc ? clt_json_root(doc) : NULL, doc, inputs, n_inputs, NULL, out);
+    clt_status status = clt_graph_add(graph, op, name, clt_json_root(doc), doc, inputs, n_inputs, NULL, out);
     clt_json_destroy(doc);
     return status;
 }

@@ -88,9 +88,9 @@ static void refuse_others(clt_pretrained *p)
     for (const clt_json *v = clt_json_first(p->root); v; v = clt_json_next(v))
         if (!in_list(harmless, clt_json_key(v)) && !is_off(v))
             clt_pretrained_problem(p, clt_json_key(v), "is set, and cltrain does not support it");
-    const clt_json *init = clt_pretrained_get(p->root, "init_lora_weights"),
-                   *bias = clt_pretrained_get(p->root, "bias");
-    if (init && clt_json_typeof(init) == CLT_JSON_STRING && strcmp(clt_json_string(init), "gaussian") != 0)
+    const clt_json *init = clt_json_given(p->root, "init_lora_weights"),
+                   *bias = clt_json_given(p->root, "bias");
+    if (clt_json_typeof(init) == CLT_JSON_STRING && strcmp(clt_json_string(init), "gaussian") != 0)
         clt_pretrained_problem(p, "init_lora_weights",
                                "such adapters change the weights of the base model when they begin; save the "
                                "adapter converted to an ordinary one");
@@ -101,12 +101,11 @@ static void refuse_others(clt_pretrained *p)
 static void read_numbers(clt_peft *a)
 {
     clt_pretrained *p = &a->p;
-    const clt_json *rank = clt_json_get(p->root, "r"), *alpha = clt_json_get(p->root, "lora_alpha");
     double dropout = clt_pretrained_number(p, p->root, "lora_dropout", 0);
     a->root = clt_pretrained_bool(p, "use_rslora", false);
-    if (!rank || !clt_json_int(rank, &a->rank) || a->rank < 1 || a->rank > MAX_RANK)
+    if (!clt_json_int_within(clt_json_get(p->root, "r"), 1, MAX_RANK, &a->rank))
         clt_pretrained_problem(p, "r", "is not a whole number from 1 to 65536");
-    a->alpha = alpha ? clt_json_number(alpha) : 0;
+    a->alpha = clt_json_number(clt_json_get(p->root, "lora_alpha"));
     if (!(a->alpha > 0 && a->alpha <= 1e6))
         clt_pretrained_problem(p, "lora_alpha",
                                "is not a number above 0, so the adapter would change nothing");
@@ -142,16 +141,16 @@ static const char *bare(const char *name)
 static clt_status read_pattern(clt_peft *a, const char *name, const char *key, bool whole, double most)
 {
     clt_pretrained *p = &a->p;
-    const clt_json *map = clt_pretrained_get(p->root, name);
+    const clt_json *map = clt_json_given(p->root, name);
     CLT_SCOPED(clt_str) text = {0}, entry = {0};
     clt_json_writer w = clt_json_writer_make(&text, 0);
     int64_t rank;
     if (map && clt_json_typeof(map) != CLT_JSON_OBJECT)
         clt_pretrained_problem(p, name, "is not an object of names with numbers");
     clt_jw_array(&w);
-    for (const clt_json *v = map ? clt_json_first(map) : NULL; v; v = clt_json_next(v)) {
+    for (const clt_json *v = clt_json_first(map); v; v = clt_json_next(v)) {
         const char *layer = clt_json_key(v) ? clt_json_key(v) : "";
-        double number = clt_json_typeof(v) == CLT_JSON_NUMBER ? clt_json_number(v) : 0;
+        double number = clt_json_number(v);
         if (!*layer || strpbrk(layer, "*?[]()|^$+\\{}="))
             clt_pretrained_problem(p, name, "holds a regular expression; cltrain takes names of layers");
         if (strcmp(layer, "all-linear") == 0) /* here PEFT takes it for the name of a layer, which none has */
@@ -165,7 +164,7 @@ static clt_status read_pattern(clt_peft *a, const char *name, const char *key, b
     }
     clt_jw_end_array(&w);
     CLT_TRY(clt_str_check(&text));
-    if (map && clt_json_count(map) > 0)
+    if (clt_json_count(map) > 0)
         clt_pretrained_add(p, key, clt_arena_strdup(p->arena, text.text),
                            clt_arena_printf(p->arena, "the adapter's %s says so", name), CLT_PRESET_EQUAL,
                            NULL);
@@ -177,15 +176,15 @@ static clt_status read_pattern(clt_peft *a, const char *name, const char *key, b
 static void read_targets(clt_peft *a)
 {
     clt_pretrained *p = &a->p;
-    const clt_json *targets = clt_pretrained_get(p->root, "target_modules");
-    bool list = targets && clt_json_typeof(targets) == CLT_JSON_ARRAY && clt_json_count(targets) > 0;
-    if (!list && !(targets && clt_json_typeof(targets) == CLT_JSON_STRING && *clt_json_string(targets)))
+    const clt_json *targets = clt_json_given(p->root, "target_modules");
+    bool list = clt_json_typeof(targets) == CLT_JSON_ARRAY && clt_json_count(targets) > 0;
+    if (!list && !(clt_json_typeof(targets) == CLT_JSON_STRING && *clt_json_string(targets)))
         clt_pretrained_problem(p, "target_modules", "is neither a list of layers nor a pattern");
     for (const clt_json *e = list ? clt_json_first(targets) : NULL; e; e = clt_json_next(e))
         if (clt_json_typeof(e) != CLT_JSON_STRING || strpbrk(clt_json_string(e), "*?[\\"))
             clt_pretrained_problem(p, "target_modules", "holds something that is not the name of a layer");
-    a->by_tensors = !list || clt_pretrained_get(p->root, "exclude_modules") ||
-                    clt_pretrained_get(p->root, "layers_to_transform");
+    a->by_tensors =
+        !list || clt_json_given(p->root, "exclude_modules") || clt_json_given(p->root, "layers_to_transform");
 }
 
 static clt_status read_config(clt_peft *a)
@@ -202,8 +201,7 @@ static clt_status read_config(clt_peft *a)
     if (clt_json_typeof(p->root) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': it is not a JSON object, so not the config of an adapter",
                  p->config_path);
-    const clt_json *type = clt_json_get(p->root, "peft_type");
-    const char *kind = type ? clt_json_string(type) : "";
+    const char *kind = clt_json_string(clt_json_get(p->root, "peft_type"));
     if (strcmp(kind, "LORA") != 0)
         CLT_FAIL(CLT_EUNSUPPORTED, "reading '%s': peft_type is '%.60s'; cltrain takes LORA", p->config_path,
                  kind);
@@ -211,7 +209,7 @@ static clt_status read_config(clt_peft *a)
     CLT_TRY(read_pattern(a, "rank_pattern", "model.lora_rank_pattern", true, MAX_RANK));
     CLT_TRY(read_pattern(a, "alpha_pattern", "model.lora_alpha_pattern", false, 1e6));
     read_targets(a);
-    const clt_json *parts = clt_pretrained_get(p->root, "modules_to_save");
+    const clt_json *parts = clt_json_given(p->root, "modules_to_save");
     if (parts && clt_json_typeof(parts) != CLT_JSON_ARRAY)
         clt_pretrained_problem(p, "modules_to_save", "is not a list of names");
     refuse_others(p);
@@ -235,12 +233,12 @@ static size_t layer_length(const char *name, bool *of_a)
  * including WRAPPER. 0: the tensor is of another kind. */
 static size_t part_length(const clt_peft *a, const char *name)
 {
-    const clt_json *list = clt_pretrained_get(a->p.root, "modules_to_save");
+    const clt_json *list = clt_json_given(a->p.root, "modules_to_save");
     bool of_a;
     if (clt_adapter_layer(name, &of_a) > 0 || clt_ends_with(name, END_BASE))
         return 0;
     for (const char *dot = strchr(name + strlen(WRAPPER), '.'); dot; dot = strchr(dot + 1, '.'))
-        for (const clt_json *v = list ? clt_json_first(list) : NULL; v; v = clt_json_next(v)) {
+        for (const clt_json *v = clt_json_first(list); v; v = clt_json_next(v)) {
             size_t part = strlen(clt_json_string(v)), length = (size_t)(dot - name);
             if (part > 0 && part < length && strncmp(dot - part, clt_json_string(v), part) == 0 &&
                 dot[-(ptrdiff_t)part - 1] == '.')
@@ -313,9 +311,9 @@ static clt_status check_tensors(clt_peft *a)
     }
     if (count == 0)
         CLT_FAIL(CLT_ECHECKPOINT, "reading the adapter '%.600s': its file holds no tensors", a->p.folder);
-    const clt_json *parts = clt_pretrained_get(a->p.root, "modules_to_save");
+    const clt_json *parts = clt_json_given(a->p.root, "modules_to_save");
     /* PEFT lists parts by default that a model may lack */
-    if (parts && clt_json_count(parts) > 0 && whole == 0)
+    if (clt_json_count(parts) > 0 && whole == 0)
         CLT_FAIL(
             CLT_ECHECKPOINT,
             "reading the adapter '%.600s': adapter_config.json names modules_to_save, and the file holds "
@@ -365,7 +363,7 @@ static clt_status add_targets(clt_peft *a)
             clt_jw_string(&w, bare(layer + strlen(WRAPPER)));
     }
     const clt_json *list = a->by_tensors ? NULL : clt_json_get(p->root, "target_modules");
-    for (const clt_json *e = list ? clt_json_first(list) : NULL; e; e = clt_json_next(e))
+    for (const clt_json *e = clt_json_first(list); e; e = clt_json_next(e))
         clt_jw_string(&w, bare(clt_json_string(e)));
     clt_jw_end_array(&w);
     CLT_TRY(clt_str_check(&text));

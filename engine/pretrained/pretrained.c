@@ -45,8 +45,7 @@ static const clt_pretrained_class classes[] = {
 
 static clt_status find_class(const clt_pretrained *p, const clt_pretrained_class **out)
 {
-    const clt_json *type = clt_json_get(p->root, "model_type");
-    const char *name = type ? clt_json_string(type) : "";
+    const char *name = clt_json_string(clt_json_get(p->root, "model_type"));
     CLT_SCOPED(clt_str) known = {0};
     if (clt_json_typeof(p->root) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': it is not a JSON object, so not the config.json of a model",
@@ -189,9 +188,8 @@ static clt_preset_kind kind_of(const clt_config *config, const char *key, const 
 static clt_status read_section(clt_pretrained *p, const clt_config *config)
 {
     const clt_json *model = clt_config_model(config, NULL);
-    const clt_json *rank = model ? clt_json_get(model, "lora_rank") : NULL;
-    bool adapted = rank && clt_json_number(rank) > 0;
-    for (const clt_json *value = model ? clt_json_first(model) : NULL; value; value = clt_json_next(value)) {
+    bool adapted = clt_json_number(clt_json_get(model, "lora_rank")) > 0;
+    for (const clt_json *value = clt_json_first(model); value; value = clt_json_next(value)) {
         if (!adapted && strncmp(clt_json_key(value), "lora_", 5) == 0)
             continue;
         CLT_SCOPED(clt_str) text = {0};

@@ -8,8 +8,7 @@
 
 static const char *string_of(const clt_pretrained *p, const char *name)
 {
-    const clt_json *value = clt_pretrained_get(p->root, name);
-    return value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : NULL;
+    return clt_json_string_or(clt_json_get(p->root, name), NULL);
 }
 
 static void read_activation(clt_pretrained *p)
@@ -28,12 +27,12 @@ static void read_activation(clt_pretrained *p)
 /* The number of labels of a classifier; 2 if the file does not name them, as in transformers. */
 static int64_t count_labels(const clt_pretrained *p)
 {
-    const clt_json *names = clt_pretrained_get(p->root, "id2label"),
-                   *number = clt_pretrained_get(p->root, "num_labels");
+    const clt_json *names = clt_json_get(p->root, "id2label");
     int64_t count = 2;
-    if (names && clt_json_typeof(names) == CLT_JSON_OBJECT)
+    if (clt_json_typeof(names) == CLT_JSON_OBJECT)
         return (int64_t)clt_json_count(names);
-    return number && clt_json_int(number, &count) ? count : 2;
+    (void)clt_json_int(clt_json_get(p->root, "num_labels"), &count);
+    return count;
 }
 
 /* Our head for a classifier of texts: one output means a number, unless problem_type says otherwise. NULL: no
@@ -60,9 +59,8 @@ static void read_head(clt_pretrained *p)
                                            {"BertForMaskedLM", "masked"},
                                            {"BertForTokenClassification", "tokens"},
                                            {"BertForQuestionAnswering", "span"}};
-    const clt_json *list = clt_pretrained_get(p->root, "architectures");
-    const clt_json *first = list && clt_json_typeof(list) == CLT_JSON_ARRAY ? clt_json_first(list) : NULL;
-    const char *class = first && clt_json_typeof(first) == CLT_JSON_STRING ? clt_json_string(first) : "";
+    const clt_json *list = clt_json_get(p->root, "architectures");
+    const char *class = clt_json_typeof(list) == CLT_JSON_ARRAY ? clt_json_string(clt_json_first(list)) : "";
     const char *head = strcmp(class, "BertForSequenceClassification") == 0 ? classifier_head(p) : NULL;
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
         if (strcmp(heads[i][0], class) == 0)
@@ -100,9 +98,8 @@ static void read_dropout(clt_pretrained *p)
 static void read_padding(clt_pretrained *p)
 {
     const clt_json *value = clt_json_get(p->root, "pad_token_id");
-    int64_t id = value && clt_json_typeof(value) == CLT_JSON_NULL ? -1 : 0;
-    if (clt_pretrained_get(p->root, "pad_token_id") &&
-        (!clt_json_int(value, &id) || id < 0 || id > INT32_MAX))
+    int64_t id = clt_json_typeof(value) == CLT_JSON_NULL ? -1 : 0;
+    if (clt_json_given(p->root, "pad_token_id") && !clt_json_int_within(value, 0, INT32_MAX, &id))
         clt_pretrained_problem(p, "pad_token_id", "is not the id of a token");
     clt_pretrained_add(p, "model.padding", clt_arena_printf(p->arena, "%lld", (long long)id),
                        clt_arena_printf(p->arena, "pad_token_id is %lld", (long long)id), CLT_PRESET_EQUAL,
@@ -120,8 +117,7 @@ static void refuse_others(clt_pretrained *p)
     if (clt_pretrained_bool(p, "add_cross_attention", false))
         clt_pretrained_problem(p, "add_cross_attention",
                                "is true: cltrain's bert has no attention to another text");
-    const clt_json *pruned = clt_pretrained_get(p->root, "pruned_heads");
-    if (pruned && clt_json_count(pruned) > 0)
+    if (clt_json_count(clt_json_get(p->root, "pruned_heads")) > 0)
         clt_pretrained_problem(p, "pruned_heads", "cltrain's bert has all heads in every layer");
 }
 

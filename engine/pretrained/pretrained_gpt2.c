@@ -47,9 +47,8 @@ static void read_dropout(clt_pretrained *p)
 static void refuse_others(clt_pretrained *p, int64_t channels)
 {
     int64_t inner;
-    const clt_json *value = clt_json_get(p->root, "n_inner");
-    if (value && clt_json_typeof(value) != CLT_JSON_NULL &&
-        (!clt_json_int(value, &inner) || inner != 4 * channels))
+    const clt_json *value = clt_json_given(p->root, "n_inner");
+    if (value && (!clt_json_int(value, &inner) || inner != 4 * channels))
         clt_pretrained_problem(p, "n_inner", "the inner width of cltrain's gpt is always four times n_embd");
     if (!clt_pretrained_equal(clt_pretrained_number(p, p->root, "layer_norm_epsilon", 1e-5), 1e-5))
         clt_pretrained_problem(p, "layer_norm_epsilon", "it is always 1e-05 in cltrain's gpt");
@@ -63,7 +62,7 @@ static void refuse_others(clt_pretrained *p, int64_t channels)
     if (clt_pretrained_bool(p, "add_cross_attention", false))
         clt_pretrained_problem(p, "add_cross_attention",
                                "is true: cltrain's gpt has no attention to another text");
-    if ((value = clt_json_get(p->root, "pruned_heads")) && clt_json_count(value) > 0)
+    if (clt_json_count(clt_json_get(p->root, "pruned_heads")) > 0)
         clt_pretrained_problem(p, "pruned_heads", "cltrain's gpt has all heads in every layer");
 }
 

@@ -46,8 +46,6 @@ clt_status clt_pretrained_add_stops(clt_pretrained *p);
  * the setting is missing or null; a value of another type is a problem, and also gives `preset`. */
 bool clt_pretrained_bool(clt_pretrained *p, const char *name, bool preset);
 double clt_pretrained_number(clt_pretrained *p, const clt_json *object, const char *name, double preset);
-/* The value if it is present and not null, else NULL. */
-const clt_json *clt_pretrained_get(const clt_json *object, const char *name);
 /* Reads a whole number of at least 1 under the first of several names that is present. `preset` 0: one must
  * be present. *reason: for messages. */
 int64_t clt_pretrained_count(clt_pretrained *p, const char *const *names, int64_t preset,

@@ -44,7 +44,7 @@ static bool read_names(clt_pretrained *p, const clt_json *names, label *list, in
 {
     for (const clt_json *one = clt_json_first(names); one; one = clt_json_next(one)) {
         int64_t id = number_of(clt_json_key(one), count);
-        const char *name = clt_json_typeof(one) == CLT_JSON_STRING ? clt_json_string(one) : "";
+        const char *name = clt_json_string(one);
         if (id < 0)
             problem(p, "id2label", clt_json_key(one),
                     "is not the number of a class: classes are numbered from 0 to one less than the number "
@@ -75,12 +75,12 @@ static bool sort_names(clt_pretrained *p, label *list, int64_t count)
  * another number. */
 static bool check_numbers(clt_pretrained *p, const label *sorted, int64_t count)
 {
-    const clt_json *numbers = clt_pretrained_get(p->root, "label2id");
+    const clt_json *numbers = clt_json_given(p->root, "label2id");
     if (numbers && clt_json_typeof(numbers) != CLT_JSON_OBJECT) {
         clt_pretrained_problem(p, "label2id", "is not an object of names and their numbers");
         return false;
     }
-    for (const clt_json *one = numbers ? clt_json_first(numbers) : NULL; one; one = clt_json_next(one)) {
+    for (const clt_json *one = clt_json_first(numbers); one; one = clt_json_next(one)) {
         const label wanted = {.name = clt_json_key(one)};
         const label *found = bsearch(&wanted, sorted, (size_t)count, sizeof wanted, by_name);
         int64_t id;
@@ -130,8 +130,8 @@ static void add_names(clt_pretrained *p, label *list, int64_t count)
 
 void clt_pretrained_read_labels(clt_pretrained *p)
 {
-    const clt_json *names = clt_pretrained_get(p->root, "id2label");
-    int64_t count = names && clt_json_typeof(names) == CLT_JSON_OBJECT ? (int64_t)clt_json_count(names) : 0;
+    const clt_json *names = clt_json_given(p->root, "id2label");
+    int64_t count = clt_json_typeof(names) == CLT_JSON_OBJECT ? (int64_t)clt_json_count(names) : 0;
     if (names && clt_json_typeof(names) != CLT_JSON_OBJECT)
         clt_pretrained_problem(p, "id2label", "is not an object of numbers and the names of their classes");
     if (count == 0)

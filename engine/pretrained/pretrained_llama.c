@@ -12,17 +12,12 @@
 
 /* --- rotary positions --- */
 
-static const char *string_of(const clt_json *object, const char *name)
-{
-    const clt_json *value = clt_pretrained_get(object, name);
-    return value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : NULL;
-}
-
 /* The name of the scaling in rope_scaling or rope_parameters. Older files call the setting `type`, newer ones
  * rope_type, and some have both. */
 static const char *rope_type(clt_pretrained *p, const clt_json *rope)
 {
-    const char *newer = string_of(rope, "rope_type"), *older = string_of(rope, "type");
+    const char *newer = clt_json_string_or(clt_json_get(rope, "rope_type"), NULL);
+    const char *older = clt_json_string_or(clt_json_get(rope, "type"), NULL);
     if (newer && older && strcmp(newer, older) != 0)
         clt_pretrained_problem(p, "rope_scaling", "its type and rope_type contradict each other");
     return newer ? newer : older ? older : "default";
@@ -32,10 +27,10 @@ static const char *rope_type(clt_pretrained *p, const clt_json *rope)
 static double rope_number(clt_pretrained *p, const clt_json *rope, const char *name, double preset)
 {
     double outside = clt_pretrained_number(p, p->root, name, preset);
-    if (!clt_pretrained_get(rope, name))
+    if (!clt_json_given(rope, name))
         return outside;
     double inside = clt_pretrained_number(p, rope, name, preset);
-    if (clt_pretrained_get(p->root, name) && !clt_pretrained_equal(inside, outside))
+    if (clt_json_given(p->root, name) && !clt_pretrained_equal(inside, outside))
         clt_pretrained_problem(p, name, "has two values, one in rope_parameters or rope_scaling");
     return inside;
 }
@@ -79,8 +74,8 @@ static void read_yarn_factor(clt_pretrained *p, const clt_json *rope, double fac
     double ratio =
         above > 0 && below > 0 ? (0.1 * above * log(factor) + 1) / (0.1 * below * log(factor) + 1) : 0;
     double attention = clt_pretrained_number(p, rope, "attention_factor", ratio);
-    const clt_json *truncate = clt_pretrained_get(rope, "truncate");
-    if (truncate && (clt_json_typeof(truncate) != CLT_JSON_BOOL || !clt_json_bool(truncate)))
+    const clt_json *truncate = clt_json_given(rope, "truncate");
+    if (truncate && !clt_json_bool(truncate))
         clt_pretrained_problem(p, "truncate", "cltrain's yarn rounds its bounds to whole pairs");
     if (attention > 0)
         clt_pretrained_add_number(p, "model.rope_attention", attention, "the attention_factor of yarn",
@@ -123,14 +118,14 @@ static void read_scaling(clt_pretrained *p, const clt_json *rope, double longest
 
 static void read_rope(clt_pretrained *p, double longest)
 {
-    const clt_json *parameters = clt_pretrained_get(p->root, "rope_parameters");
-    const clt_json *scaling = clt_pretrained_get(p->root, "rope_scaling");
+    const clt_json *parameters = clt_json_given(p->root, "rope_parameters");
+    const clt_json *scaling = clt_json_given(p->root, "rope_scaling");
     const clt_json *rope = parameters ? parameters : scaling;
     if (rope && clt_json_typeof(rope) != CLT_JSON_OBJECT) {
         clt_pretrained_problem(p, parameters ? "rope_parameters" : "rope_scaling", "is not an object");
         return;
     }
-    for (const clt_json *value = rope ? clt_json_first(rope) : NULL; value; value = clt_json_next(value))
+    for (const clt_json *value = clt_json_first(rope); value; value = clt_json_next(value))
         if (clt_json_typeof(value) == CLT_JSON_OBJECT)
             clt_pretrained_problem(p, "rope_parameters", "differ from layer to layer");
     if (parameters && scaling && strcmp(rope_type(p, parameters), rope_type(p, scaling)) != 0)
@@ -151,7 +146,7 @@ static void read_rope(clt_pretrained *p, double longest)
  * list layer_types has precedence over the older setting max_window_layers. */
 static void read_windowed_layers(clt_pretrained *p, int64_t layers, int64_t *from)
 {
-    const clt_json *types = clt_pretrained_get(p->root, "layer_types");
+    const clt_json *types = clt_json_given(p->root, "layer_types");
     double number = clt_pretrained_number(p, p->root, "max_window_layers", 28);
     *from = number >= 0 && number <= INT32_MAX ? (int64_t)number : 0;
     if (!types)
@@ -159,7 +154,7 @@ static void read_windowed_layers(clt_pretrained *p, int64_t layers, int64_t *fro
     int64_t layer = 0;
     *from = layers;
     for (const clt_json *type = clt_json_first(types); type; type = clt_json_next(type), layer++) {
-        const char *name = clt_json_typeof(type) == CLT_JSON_STRING ? clt_json_string(type) : "";
+        const char *name = clt_json_string(type);
         bool window = strcmp(name, "sliding_attention") == 0;
         if (window && *from == layers)
             *from = layer;
@@ -176,8 +171,7 @@ static void read_windowed_layers(clt_pretrained *p, int64_t layers, int64_t *fro
 static void read_window(clt_pretrained *p, const clt_pretrained_class *c, int64_t layers)
 {
     static const char *const names[] = {"sliding_window", NULL};
-    const clt_json *value = clt_json_get(p->root, names[0]);
-    bool none = value && clt_json_typeof(value) == CLT_JSON_NULL;
+    bool none = clt_json_typeof(clt_json_get(p->root, names[0])) == CLT_JSON_NULL;
     const char *reason;
     int64_t from = 0;
     if (c->window == 0 || none ||
@@ -186,7 +180,7 @@ static void read_window(clt_pretrained *p, const clt_pretrained_class *c, int64_
         return;
     }
     int64_t window = clt_pretrained_count(p, names, c->window, &reason);
-    if (c->window_is_optional || clt_pretrained_get(p->root, "layer_types"))
+    if (c->window_is_optional || clt_json_given(p->root, "layer_types"))
         read_windowed_layers(p, layers, &from);
     clt_pretrained_add(p, "model.window",
                        clt_arena_printf(p->arena, "%lld", (long long)(from < layers ? window : 0)), reason,
@@ -239,8 +233,8 @@ static void read_heads(clt_pretrained *p, const clt_pretrained_class *c, int64_t
 
 static void read_activation(clt_pretrained *p)
 {
-    const char *name = string_of(p->root, "hidden_act");
-    if (name && strcmp(name, "silu") != 0 && strcmp(name, "swish") != 0)
+    const char *name = clt_json_string_or(clt_json_get(p->root, "hidden_act"), "silu");
+    if (strcmp(name, "silu") != 0 && strcmp(name, "swish") != 0)
         clt_pretrained_problem(p, "hidden_act", "is not silu, which cltrain's llama has");
 }
 

@@ -14,9 +14,9 @@ void clt_pretrained_problem(clt_pretrained *p, const char *key, const char *why)
 static const clt_json *find(const clt_pretrained *p, const char *const *names, const char **name)
 {
     for (int i = 0; names[i]; i++) {
-        const clt_json *value = clt_json_get(p->root, names[i]);
+        const clt_json *value = clt_json_given(p->root, names[i]);
         *name = names[i];
-        if (value && clt_json_typeof(value) != CLT_JSON_NULL)
+        if (value)
             return value;
     }
     *name = names[0];
@@ -35,10 +35,8 @@ int64_t clt_pretrained_count(clt_pretrained *p, const char *const *names, int64_
     const char *name;
     const clt_json *value = find(p, names, &name);
     int64_t number = preset;
-    if (value && (!clt_json_int(value, &number) || number < 1 || number > INT32_MAX)) {
+    if (value && !clt_json_int_within(value, 1, INT32_MAX, &number))
         clt_pretrained_problem(p, name, "is not a whole number of at least 1");
-        number = preset;
-    }
     if (!value && preset == 0)
         clt_pretrained_problem(p, name, "is missing");
     *reason = value ? clt_arena_printf(p->arena, "%s is %lld", name, (long long)number)
@@ -57,32 +55,18 @@ int64_t clt_pretrained_add_count(clt_pretrained *p, const char *key, const char 
 
 bool clt_pretrained_bool(clt_pretrained *p, const char *name, bool preset)
 {
-    const clt_json *value = clt_json_get(p->root, name);
-    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
-        return preset;
-    if (clt_json_typeof(value) != CLT_JSON_BOOL) {
+    const clt_json *value = clt_json_given(p->root, name);
+    if (value && clt_json_typeof(value) != CLT_JSON_BOOL)
         clt_pretrained_problem(p, name, "is neither true nor false");
-        return preset;
-    }
-    return clt_json_bool(value);
+    return clt_json_typeof(value) == CLT_JSON_BOOL ? clt_json_bool(value) : preset;
 }
 
 double clt_pretrained_number(clt_pretrained *p, const clt_json *object, const char *name, double preset)
 {
-    const clt_json *value = clt_json_get(object, name);
-    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
-        return preset;
-    if (clt_json_typeof(value) != CLT_JSON_NUMBER) {
+    const clt_json *value = clt_json_given(object, name);
+    if (value && clt_json_typeof(value) != CLT_JSON_NUMBER)
         clt_pretrained_problem(p, name, "is not a number");
-        return preset;
-    }
-    return clt_json_number(value);
-}
-
-const clt_json *clt_pretrained_get(const clt_json *object, const char *name)
-{
-    const clt_json *value = object ? clt_json_get(object, name) : NULL;
-    return value && clt_json_typeof(value) != CLT_JSON_NULL ? value : NULL;
+    return clt_json_number_or(value, preset);
 }
 
 void clt_pretrained_add_number(clt_pretrained *p, const char *key, double value, const char *what,
@@ -104,10 +88,10 @@ void clt_pretrained_tied(clt_pretrained *p, bool preset)
 
 void clt_pretrained_refuse_common(clt_pretrained *p)
 {
-    if (clt_pretrained_get(p->root, "quantization_config"))
+    if (clt_json_given(p->root, "quantization_config"))
         clt_pretrained_problem(p, "quantization_config",
                                "the weights are quantised; save them as floating-point numbers");
-    if (clt_pretrained_get(p->root, "auto_map"))
+    if (clt_json_given(p->root, "auto_map"))
         clt_pretrained_problem(p, "auto_map", "the model has code of its own, which may compute anything");
 }
 

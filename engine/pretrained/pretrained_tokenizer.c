@@ -74,25 +74,16 @@ clt_status clt_pretrained_check_tokenizer(const char *path, const clt_config *co
 
 /* --- special ids --- */
 
-/* Iterates over a setting that is one value or a list: call it with NULL, then with the previous value. */
-static const clt_json *next_value(const clt_json *setting, const clt_json *before)
-{
-    bool list = setting && clt_json_typeof(setting) == CLT_JSON_ARRAY;
-    if (!before)
-        return list ? clt_json_first(setting) : setting;
-    return list ? clt_json_next(before) : NULL;
-}
-
 /* The setting of generation_config.json; NULL: there is no file, or it lacks the setting. */
 static const clt_json *of_generation(const clt_pretrained *p, const char *name)
 {
-    return p->generation ? clt_pretrained_get(clt_json_root(p->generation), name) : NULL;
+    return clt_json_given(clt_json_root(p->generation), name);
 }
 
 /* True if the value is the id of a row of the model. */
 static bool is_row(const clt_json *value, int64_t vocab, int64_t *id)
 {
-    return clt_json_int(value, id) && *id >= 0 && *id < vocab;
+    return clt_json_int_within(value, 0, vocab - 1, id);
 }
 
 /* Adds to `notes` if an id in the setting `name` of `file` is outside the model's token table, or if the
@@ -104,7 +95,7 @@ static void note_special(const clt_json *setting, const char *name, const char *
     bool known = role < 0;
     double outside = -1, id = -1;
     int count = 0, n_outside = 0;
-    while ((one = next_value(setting, one))) {
+    while ((one = clt_json_entry(setting, one))) {
         int64_t row;
         if (clt_json_typeof(one) != CLT_JSON_NUMBER)
             continue;
@@ -137,7 +128,7 @@ clt_status clt_pretrained_check_own_tokenizer(const clt_pretrained *p, const clt
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         const char *name = settings[i].name;
         int64_t role = clt_tokenizer_role(own, settings[i].role);
-        note_special(clt_pretrained_get(p->root, name), name, "config.json", role, vocab, notes);
+        note_special(clt_json_given(p->root, name), name, "config.json", role, vocab, notes);
         note_special(of_generation(p, name), name, CLT_GENERATION_FILE, role, vocab, notes);
     }
     return clt_str_check(notes);
@@ -165,13 +156,13 @@ static int list_rows(const clt_json *setting, int64_t vocab, clt_str *out)
 {
     const clt_json *one = NULL;
     int count = 0;
-    while ((one = next_value(setting, one))) {
+    while ((one = clt_json_entry(setting, one))) {
         const clt_json *earlier = NULL;
         int64_t id, other;
         bool again = false;
         if (!is_row(one, vocab, &id))
             continue;
-        while ((earlier = next_value(setting, earlier)) != one)
+        while ((earlier = clt_json_entry(setting, earlier)) != one)
             again = again || (clt_json_int(earlier, &other) && other == id);
         if (!again)
             clt_str_printf(out, "%s%lld", count++ ? ", " : "", (long long)id);
@@ -186,8 +177,8 @@ clt_status clt_pretrained_add_stops(clt_pretrained *p)
     CLT_TRY(open_generation(p));
     const clt_json *setting = of_generation(p, "eos_token_id"); /* transformers' generate prefers this file */
     const char *file = setting ? CLT_GENERATION_FILE : "config.json";
-    setting = setting ? setting : clt_pretrained_get(p->root, "eos_token_id");
-    if (!clt_pretrained_generates(p) || !vocab || !setting || clt_json_typeof(setting) != CLT_JSON_ARRAY)
+    setting = setting ? setting : clt_json_given(p->root, "eos_token_id");
+    if (!clt_pretrained_generates(p) || !vocab || clt_json_typeof(setting) != CLT_JSON_ARRAY)
         return CLT_OK; /* a single id should be the tokenizer's end of text: note_special compares them */
     if (clt_json_count(setting) > MAX_STOPS)
         CLT_FAIL(CLT_ECHECKPOINT, "reading '%.600s/%s': eos_token_id lists %zu ids, and %d are the limit",

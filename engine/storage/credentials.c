@@ -160,10 +160,9 @@ static clt_status take_member(const clt_json *object, const char *member, const 
                               size_t size)
 {
     CLT_SCOPED(clt_str) what = {0};
-    const clt_json *value = clt_json_get(object, member);
     clt_str_printf(&what, "%s: %s", name, member);
     CLT_TRY(clt_str_check(&what));
-    return clt_key_take(value ? clt_json_string(value) : "", what.text, buffer, size);
+    return clt_key_take(clt_json_string(clt_json_get(object, member)), what.text, buffer, size);
 }
 
 clt_status clt_keys_from_json(const char *text, size_t size, const char *name, clt_keys_form form,
@@ -175,19 +174,17 @@ clt_status clt_keys_from_json(const char *text, size_t size, const char *name, c
         clt_json_typeof(clt_json_root(doc)) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_ESTORAGE, "%s: the answer is not a JSON object", name); /* which may hold keys */
     const clt_json *root = clt_json_root(doc), *code = clt_json_get(root, "Code"),
-                   *token = clt_json_get(root, token_name), *end = clt_json_get(root, "Expiration");
+                   *token = clt_json_get(root, token_name), *end = clt_json_given(root, "Expiration");
     int64_t version = 0;
-    if (form == CLT_KEYS_OF_PROGRAM &&
-        (!clt_json_get(root, "Version") || !clt_json_int(clt_json_get(root, "Version"), &version) ||
-         version != 1))
+    if (form == CLT_KEYS_OF_PROGRAM && !clt_json_int_within(clt_json_get(root, "Version"), 1, 1, &version))
         CLT_FAIL(CLT_ESTORAGE, "%s: the answer has not the Version 1", name);
-    if (code && strcmp(clt_json_string(code), "Success") != 0)
+    if (code && !clt_json_is(code, "Success"))
         CLT_FAIL(CLT_ESTORAGE, "%s: %.100s", name, clt_json_string(code));
     CLT_TRY(take_member(root, "AccessKeyId", name, out->access, sizeof out->access));
     CLT_TRY(take_member(root, "SecretAccessKey", name, out->secret, sizeof out->secret));
-    if (token && clt_json_string(token)[0])
+    if (clt_json_string(token)[0])
         CLT_TRY(take_member(root, token_name, name, out->token, sizeof out->token));
-    if (end && clt_json_typeof(end) != CLT_JSON_NULL && !clt_date_iso(clt_json_string(end), &out->expires))
+    if (end && !clt_date_iso(clt_json_string(end), &out->expires))
         CLT_FAIL(CLT_ESTORAGE, "%s: Expiration is not a date", name);
     return CLT_OK;
 }

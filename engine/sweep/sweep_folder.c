@@ -93,7 +93,7 @@ clt_status clt_sweep_init_of(const char *folder, clt_arena *arena, const char **
         return CLT_OK;
     CLT_TRY(clt_json_parse_file(path, CLT_ECONFIG, &doc));
     const clt_json *value = clt_json_get(clt_json_root(doc), "init");
-    if (!value || clt_json_typeof(value) != CLT_JSON_STRING)
+    if (clt_json_typeof(value) != CLT_JSON_STRING)
         CLT_FAIL(CLT_ECONFIG, "%s: it does not name the weights that the trials start from", path);
     *out = clt_arena_strdup(arena, clt_json_string(value));
     if (!*out)
@@ -222,8 +222,7 @@ static clt_status read_record(const clt_sweep *s, const char *folder, const char
 
 static double number_of(const clt_json_doc *doc, const char *name)
 {
-    const clt_json *value = clt_json_get(clt_json_root(doc), name);
-    return value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : NAN;
+    return clt_json_number_or(clt_json_get(clt_json_root(doc), name), NAN);
 }
 
 /* The sweep's metric by the trial's run folder; NAN: it is unknown there. */
@@ -249,12 +248,11 @@ clt_status clt_sweep_read_result(const clt_sweep *s, const char *folder, int tri
     CLT_TRY(read_record(s, folder, "done", trial, rung, &doc));
     if (!doc)
         return CLT_OK;
-    double steps = number_of(doc, "steps");
     out->done = true;
     const clt_json *metric = clt_json_get(clt_json_root(doc), "metric");
-    bool other = metric && strcmp(clt_json_string(metric), clt_fact_columns[s->metric].key) != 0;
+    bool other = metric && !clt_json_is(metric, clt_fact_columns[s->metric].key);
     out->value = number_of(doc, "value");
-    out->steps = isnan(steps) ? 0 : (int64_t)steps;
+    out->steps = (int64_t)clt_json_number(clt_json_get(clt_json_root(doc), "steps"));
     out->seconds = number_of(doc, "seconds");
     out->cost = number_of(doc, "cost");
     /* the trial was compared by another metric when it was done */
@@ -292,13 +290,11 @@ clt_status clt_sweep_read_failures(const clt_sweep *s, const char *folder, int t
     CLT_TRY(read_record(s, folder, "failed", trial, rung, &doc));
     if (!doc)
         return CLT_OK;
-    const clt_json *root = clt_json_root(doc), *over = clt_json_get(root, "given_up"),
-                   *reason = clt_json_get(root, "reason");
-    double failed = number_of(doc, "failed"), killed = number_of(doc, "killed");
-    out->failed = isnan(failed) ? 0 : (int)failed;
-    out->killed = isnan(killed) ? 0 : (int)killed;
-    out->given_up = over && clt_json_bool(over);
-    snprintf(out->reason, sizeof out->reason, "%s", reason ? clt_json_string(reason) : "");
+    const clt_json *root = clt_json_root(doc);
+    out->failed = (int)clt_json_number(clt_json_get(root, "failed"));
+    out->killed = (int)clt_json_number(clt_json_get(root, "killed"));
+    out->given_up = clt_json_bool(clt_json_get(root, "given_up"));
+    snprintf(out->reason, sizeof out->reason, "%s", clt_json_string(clt_json_get(root, "reason")));
     return CLT_OK;
 }
 

@@ -57,9 +57,9 @@ static clt_status holder_text(const holder *h, clt_str *out)
 
 static int64_t whole_member(const clt_json *object, const char *name)
 {
-    const clt_json *value = clt_json_get(object, name);
     int64_t number = -1;
-    return value && clt_json_int(value, &number) ? number : -1;
+    (void)clt_json_int(clt_json_get(object, name), &number);
+    return number;
 }
 
 static void text_member(const clt_json *object, const char *name, char *out, size_t size)
@@ -80,13 +80,13 @@ static bool read_holder(const char *file, holder *out)
         clt_error_clear();
         return false;
     }
-    const clt_json *root = clt_json_root(doc), *released = clt_json_get(root, "released");
+    const clt_json *root = clt_json_root(doc);
     text_member(root, "host", out->host, sizeof out->host);
     text_member(root, "boot", out->boot, sizeof out->boot);
     out->space = whole_member(root, "space");
     out->process = whole_member(root, "process");
     out->started = whole_member(root, "started");
-    out->released = released && clt_json_bool(released);
+    out->released = clt_json_bool(clt_json_get(root, "released"));
     return true;
 }
 

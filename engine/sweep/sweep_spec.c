@@ -101,7 +101,7 @@ static clt_status read_whole(const reader *r, const clt_json *object, const char
     const clt_json *value = clt_json_get(object, name);
     if (!value)
         return CLT_OK;
-    if (!clt_json_int(value, out) || *out < least || *out > most)
+    if (!clt_json_int_within(value, least, most, out))
         return refuse(r, value, "%s: an integer from %lld to %lld is expected", name, (long long)least,
                       (long long)most);
     return CLT_OK;
@@ -118,7 +118,7 @@ static clt_status read_word(const reader *r, const clt_json *object, const char 
         return CLT_OK;
     CLT_TRY(check_type(r, value, CLT_JSON_STRING));
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(clt_json_string(value), words[i]) == 0) {
+        if (clt_json_is(value, words[i])) {
             *out = (int)i;
             return CLT_OK;
         }
@@ -234,7 +234,7 @@ static clt_status read_keys(const reader *r, const clt_json *keys)
 {
     static const char *const names[] = {"values", "from", "to", "scale", "step", "count"};
     clt_sweep *s = r->sweep;
-    if (!keys || clt_json_typeof(keys) != CLT_JSON_OBJECT || clt_json_count(keys) == 0)
+    if (clt_json_typeof(keys) != CLT_JSON_OBJECT || clt_json_count(keys) == 0)
         return refuse(
             r, keys ? keys : clt_json_root(r->doc),
             "keys: an object is expected with the keys of the config that take several values, such "
@@ -352,7 +352,7 @@ static clt_status read_config(const reader *r, const clt_json *root, const char 
 {
     clt_sweep *s = r->sweep;
     const clt_json *path = clt_json_get(root, "config");
-    if (!path || clt_json_typeof(path) != CLT_JSON_STRING)
+    if (clt_json_typeof(path) != CLT_JSON_STRING)
         return refuse(r, path ? path : root, "config: the path of a config is expected");
     CLT_TRY(keep_text(r, copy ? copy : clt_json_string(path), &s->config_path));
     return clt_fail_prefix(

@@ -35,16 +35,6 @@ bool clt_annotated_whole(clt_annotated_task task)
 
 /* --- members --- */
 
-static clt_status parse(const char *line, size_t size, clt_json_doc **doc, const clt_json **record)
-{
-    CLT_TRY(clt_json_parse(line, size, "record", CLT_EDATA, doc));
-    *record = clt_json_root(*doc);
-    if (clt_json_typeof(*record) != CLT_JSON_OBJECT)
-        CLT_FAIL(CLT_EDATA, "it is %s, and a record is an object",
-                 clt_json_type_name(clt_json_typeof(*record)));
-    return CLT_OK;
-}
-
 clt_status clt_annotated_members(clt_annotated_rules *rules, const char *line, size_t size)
 {
     /* names of the text's member in published data sets, pairs before single texts */
@@ -61,7 +51,7 @@ clt_status clt_annotated_members(clt_annotated_rules *rules, const char *line, s
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     const clt_json *record;
     bool whole = clt_annotated_whole(rules->task);
-    CLT_TRY(parse(line, size, &doc, &record));
+    CLT_TRY(clt_json_record(line, size, &doc, &record));
     for (size_t i = 0; whole && !rules->text && i < sizeof texts / sizeof texts[0]; i++) {
         if (!clt_json_get(record, texts[i][0]) || (texts[i][1] && !clt_json_get(record, texts[i][1])))
             continue;
@@ -88,7 +78,7 @@ clt_status clt_annotated_members(clt_annotated_rules *rules, const char *line, s
 /* The text of a table's cell; NULL: the value is not a text, or `cells` says that it is not from a table. */
 static const char *cell_of(const clt_json *value, bool cells)
 {
-    return cells && value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : NULL;
+    return cells && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : NULL;
 }
 
 /* Appends a label, a text or a whole number, as text with its final NUL. */
@@ -97,7 +87,7 @@ static clt_status add_label(const clt_json *value, bool cells, clt_annotated *ou
     int64_t number = 0;
     double real = 0;
     const char *cell = cell_of(value, cells);
-    bool any = cell ? clt_csv_is_number(cell, &real) : value && clt_json_typeof(value) == CLT_JSON_NUMBER;
+    bool any = cell ? clt_csv_is_number(cell, &real) : clt_json_typeof(value) == CLT_JSON_NUMBER;
     bool is_number = cell ? any && clt_csv_is_whole(cell) : any && clt_json_int(value, &number);
     if (any && !is_number) {
         char text[40];
@@ -110,9 +100,9 @@ static clt_status add_label(const clt_json *value, bool cells, clt_annotated *ou
     }
     if (cell && is_number)
         number = (int64_t)real;
-    if (!is_number && (!value || clt_json_typeof(value) != CLT_JSON_STRING))
+    if (!is_number && clt_json_typeof(value) != CLT_JSON_STRING)
         CLT_FAIL(CLT_EDATA, "a label is %s, and must be a name or a whole number",
-                 value ? clt_json_type_name(clt_json_typeof(value)) : "missing");
+                 clt_json_type_name(clt_json_typeof(value)));
     if (!is_number && !*clt_json_string(value))
         CLT_FAIL(CLT_EDATA, "a label is an empty text");
     if (!first && out->numbers != is_number)
@@ -133,13 +123,13 @@ static clt_status add_label(const clt_json *value, bool cells, clt_annotated *ou
 static clt_status read_number(const clt_json *value, bool cells, clt_annotated *out)
 {
     const char *cell = cell_of(value, cells);
-    double number = value ? clt_json_number(value) : 0;
+    double number = clt_json_number(value);
     if (cell && !clt_csv_is_number(cell, &number))
         CLT_FAIL(CLT_EDATA, "the label '%.60s' is not a number that f32 holds; data.task class learns names",
                  cell);
-    if (!cell && (!value || clt_json_typeof(value) != CLT_JSON_NUMBER))
+    if (!cell && clt_json_typeof(value) != CLT_JSON_NUMBER)
         CLT_FAIL(CLT_EDATA, "the label is %s, and must be a number; data.task class learns names",
-                 value ? clt_json_type_name(clt_json_typeof(value)) : "missing");
+                 clt_json_type_name(clt_json_typeof(value)));
     if (!(fabs(number) <= LARGEST))
         CLT_FAIL(CLT_EDATA, "the label %.17g is too large for f32", number);
     out->value = (float)number;
@@ -231,15 +221,15 @@ static clt_status read_words(const clt_annotated_rules *rules, clt_encoder *enco
     const clt_json *words = clt_json_get(record, rules->text);
     const clt_json *labels = rules->labelled ? clt_json_get(record, rules->label) : NULL;
     size_t capacity = 0;
-    if (!words || clt_json_typeof(words) != CLT_JSON_ARRAY)
+    if (clt_json_typeof(words) != CLT_JSON_ARRAY)
         CLT_FAIL(CLT_EDATA, "its \"%s\" is missing or not a list of words", rules->text);
-    if (rules->labelled && (!labels || clt_json_typeof(labels) != CLT_JSON_ARRAY ||
-                            clt_json_count(labels) != clt_json_count(words)))
+    if (rules->labelled &&
+        (clt_json_typeof(labels) != CLT_JSON_ARRAY || clt_json_count(labels) != clt_json_count(words)))
         CLT_FAIL(CLT_EDATA, "its \"%s\" must be a list of as many labels as it has words, %zu", rules->label,
                  clt_json_count(words));
     for (const clt_json *one = clt_json_first(words); one; one = clt_json_next(one))
         CLT_TRY(add_word(rules, encoder, one, (int32_t)out->n_words++, out, &capacity));
-    for (const clt_json *one = labels ? clt_json_first(labels) : NULL; one; one = clt_json_next(one))
+    for (const clt_json *one = clt_json_first(labels); one; one = clt_json_next(one))
         CLT_TRY(clt_fail_prefix(add_label(one, false, out, one == clt_json_first(labels)), "\"%s\"",
                                 rules->label));
     int64_t count = (int64_t)out->ids.count, room = rules->context - 2;
@@ -286,9 +276,9 @@ static clt_status take_answer(const clt_json *text, const clt_json *start, const
 {
     int64_t number;
     size_t at;
-    if (!text || clt_json_typeof(text) != CLT_JSON_STRING || !*clt_json_string(text))
+    if (clt_json_typeof(text) != CLT_JSON_STRING || !*clt_json_string(text))
         CLT_FAIL(CLT_EDATA, "the text of an answer is missing, empty or not text");
-    if (!start || !clt_json_int(start, &number) || number < 0)
+    if (!clt_json_int_within(start, 0, INT64_MAX, &number))
         CLT_FAIL(CLT_EDATA, "the \"answer_start\" of an answer is missing or not the number of a character");
     const char *answer = clt_json_string(text);
     if (!byte_of(context, number, &at) || strncmp(context + at, answer, strlen(answer)) != 0)
@@ -315,11 +305,10 @@ static clt_status read_answers(const clt_annotated_rules *rules, const clt_json 
             CLT_TRY(take_answer(clt_json_get(one, "text"), clt_json_get(one, "answer_start"), context, out));
         }
     } else {
-        bool object = clt_json_typeof(answers) == CLT_JSON_OBJECT;
-        const clt_json *texts = object ? clt_json_get(answers, "text") : NULL;
-        const clt_json *starts = object ? clt_json_get(answers, "answer_start") : NULL;
-        if (!texts || !starts || clt_json_typeof(texts) != CLT_JSON_ARRAY ||
-            clt_json_typeof(starts) != CLT_JSON_ARRAY || clt_json_count(texts) != clt_json_count(starts))
+        const clt_json *texts = clt_json_get(answers, "text"),
+                       *starts = clt_json_get(answers, "answer_start");
+        if (clt_json_typeof(texts) != CLT_JSON_ARRAY || clt_json_typeof(starts) != CLT_JSON_ARRAY ||
+            clt_json_count(texts) != clt_json_count(starts))
             CLT_FAIL(CLT_EDATA,
                      "its \"answers\" must have the lists \"text\" and \"answer_start\" of equal length");
         const clt_json *start = clt_json_first(starts);
@@ -375,12 +364,12 @@ clt_status clt_annotated_read(const clt_annotated_rules *rules, clt_encoder *enc
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     const clt_json *record;
     int64_t number;
-    CLT_TRY(parse(line, size, &doc, &record));
+    CLT_TRY(clt_json_record(line, size, &doc, &record));
     const clt_json *id = clt_json_get(record, "id");
-    if (id && clt_json_int(id, &number))
+    if (clt_json_int(id, &number))
         clt_str_printf(&out->id, "%lld", (long long)number);
     else
-        clt_str_append(&out->id, id ? clt_json_string(id) : "");
+        clt_str_append(&out->id, clt_json_string(id));
     CLT_TRY(clt_str_check(&out->id));
     switch (rules->task) {
     case CLT_ANNOTATED_CLASS:

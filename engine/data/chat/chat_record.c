@@ -68,7 +68,7 @@ static clt_status weight_of(const clt_json *message, bool *trained)
 {
     const clt_json *weight = clt_json_get(message, "weight"), *train = clt_json_get(message, "train");
     *trained = true;
-    if (train && clt_json_typeof(train) == CLT_JSON_BOOL)
+    if (clt_json_typeof(train) == CLT_JSON_BOOL)
         *trained = clt_json_bool(train);
     else if (train)
         return clt_json_wrong_type(train, "train", "true or false");
@@ -100,9 +100,9 @@ static clt_status add_turn(turns *t, clt_chat_turn turn, char *owned)
 /* The tool calls of a message; *calls is NULL if it has none. */
 static clt_status calls_of(const clt_json *message, clt_chat_role role, const clt_json **calls)
 {
-    const clt_json *list = clt_json_get(message, "tool_calls");
+    const clt_json *list = clt_json_given(message, "tool_calls");
     *calls = NULL;
-    if (!list || clt_json_typeof(list) == CLT_JSON_NULL)
+    if (!list)
         return CLT_OK;
     if (clt_json_typeof(list) != CLT_JSON_ARRAY)
         return clt_json_wrong_type(list, "tool_calls", "a list of calls");
@@ -117,9 +117,8 @@ static clt_status calls_of(const clt_json *message, clt_chat_role role, const cl
 /* A member that may be missing, or null: then *out is NULL. */
 static clt_status optional_text(const clt_json *message, const char *name, const char **out)
 {
-    const clt_json *value = clt_json_get(message, name);
     *out = NULL;
-    return !value || clt_json_typeof(value) == CLT_JSON_NULL ? CLT_OK : clt_json_text(message, name, out);
+    return clt_json_given(message, name) ? clt_json_text(message, name, out) : CLT_OK;
 }
 
 /* Adds one message. `role_key`, `text_key`: names of its members. `trained`: answers may be trained. */
@@ -140,8 +139,8 @@ static clt_status add_message(const clt_json *message, const char *role_key, con
     CLT_TRY(optional_text(message, "tool_call_id", &turn.call_id));
     CLT_TRY(optional_text(message, "reasoning_content", &turn.reasoning));
     const clt_json *content = clt_json_get(message, text_key);
-    bool silent = turn.calls && (!content || clt_json_typeof(content) == CLT_JSON_NULL);
-    if (content && clt_json_typeof(content) == CLT_JSON_ARRAY && turn.role != CLT_CHAT_TOOL)
+    bool silent = turn.calls && !clt_json_given(message, text_key);
+    if (clt_json_typeof(content) == CLT_JSON_ARRAY && turn.role != CLT_CHAT_TOOL)
         CLT_TRY(join_content(content, &owned));
     else if (!silent)
         CLT_TRY(clt_json_text(message, text_key, &turn.text));
@@ -176,10 +175,10 @@ static clt_status add_messages(const clt_json *record, const char *name, bool tr
 static clt_status add_conversation(const clt_chat_rules *rules, const clt_json *record, turns *t,
                                    clt_chat_text *out)
 {
-    const clt_json *tools = clt_json_get(record, "tools");
-    if (tools && clt_json_typeof(tools) != CLT_JSON_ARRAY && clt_json_typeof(tools) != CLT_JSON_NULL)
+    const clt_json *tools = clt_json_given(record, "tools");
+    if (tools && clt_json_typeof(tools) != CLT_JSON_ARRAY)
         return clt_json_wrong_type(tools, "tools", "a list of tools");
-    if (tools && clt_json_count(tools) == 0)
+    if (clt_json_count(tools) == 0)
         tools = NULL;
     size_t last = t->count;
     for (size_t i = 0; i < t->count; i++)
@@ -300,9 +299,9 @@ static clt_status read_ids(const clt_chat_rules *rules, const clt_json *record, 
     if (labels &&
         (clt_json_typeof(labels) != CLT_JSON_ARRAY || clt_json_count(labels) != clt_json_count(ids)))
         CLT_FAIL(CLT_EDATA, "its \"labels\" must be a list of as many numbers as \"input_ids\"");
-    const clt_json *one = clt_json_first(ids), *of = labels ? clt_json_first(labels) : NULL;
+    const clt_json *one = clt_json_first(ids), *of = clt_json_first(labels);
     for (size_t i = 0; one; one = clt_json_next(one), of = of ? clt_json_next(of) : NULL, i++) {
-        if (!clt_json_int(one, &id) || id < 0 || id >= vocab)
+        if (!clt_json_int_within(one, 0, vocab - 1, &id))
             CLT_FAIL(CLT_EDATA, "token %zu of \"input_ids\" is not one of the tokenizer's %lld tokens", i + 1,
                      (long long)vocab);
         label = id;
@@ -344,13 +343,10 @@ static clt_status read_form(const clt_chat_rules *rules, const clt_json *record,
 clt_status clt_chat_read(const clt_chat_rules *rules, const char *line, size_t size, clt_chat_text *out)
 {
     CLT_SCOPED(clt_json_doc) *doc = NULL;
+    const clt_json *record;
     bool any = false;
     clt_chat_text_clear(out);
-    CLT_TRY(clt_json_parse(line, size, "record", CLT_EDATA, &doc));
-    const clt_json *record = clt_json_root(doc);
-    if (clt_json_typeof(record) != CLT_JSON_OBJECT)
-        CLT_FAIL(CLT_EDATA, "it is %s, and a record is an object",
-                 clt_json_type_name(clt_json_typeof(record)));
+    CLT_TRY(clt_json_record(line, size, &doc, &record));
     CLT_TRY(read_form(rules, record, out));
     for (size_t i = 0; i < out->count; i++) {
         bool begin = i == 0 && out->part[i].id >= 0 &&

@@ -116,7 +116,7 @@ static clt_status add_value(clt_chat_text *out, const clt_json *value, int inden
 static clt_status text_member(const clt_json *object, const char *name, const char **out)
 {
     const clt_json *value = clt_json_get(object, name);
-    if (!value || clt_json_typeof(value) != CLT_JSON_STRING || !*clt_json_string(value))
+    if (clt_json_typeof(value) != CLT_JSON_STRING || !*clt_json_string(value))
         CLT_FAIL(CLT_EDATA, "a call in \"tool_calls\" has no \"%s\" that is a text", name);
     *out = clt_json_string(value);
     return CLT_OK;
@@ -142,7 +142,7 @@ static clt_status function_of(clt_chat_tools kind, const clt_json *call, const c
                  clt_json_type_name(clt_json_typeof(call)));
     const clt_json *inner = clt_json_get(call, "function");
     *out = inner || kind == CLT_CHAT_TOOLS_LLAMA || kind == CLT_CHAT_TOOLS_MISTRAL ? inner : call;
-    if (!*out || clt_json_typeof(*out) != CLT_JSON_OBJECT)
+    if (clt_json_typeof(*out) != CLT_JSON_OBJECT)
         CLT_FAIL(CLT_EDATA,
                  "an entry of \"tool_calls\" has no object \"function\" with a name and arguments");
     CLT_TRY(text_member(*out, "name", &name));
@@ -170,9 +170,9 @@ clt_status clt_chat_check_tools(const clt_chat_template *chat, const clt_chat_tu
             "it has tools, calls or answers of tools, for which the chat template %s has no form; qwen2.5, "
             "qwen3, llama3.1, llama3.2 and mistral-v0.3 have one",
             chat->name);
-    for (const clt_json *v = tools ? clt_json_first(tools) : NULL; v; v = clt_json_next(v)) {
+    for (const clt_json *v = clt_json_first(tools); v; v = clt_json_next(v)) {
         const clt_json *inner = chat->tools == CLT_CHAT_TOOLS_MISTRAL ? clt_json_get(v, "function") : v;
-        if (!inner || clt_json_typeof(inner) != CLT_JSON_OBJECT)
+        if (clt_json_typeof(inner) != CLT_JSON_OBJECT)
             CLT_FAIL(CLT_EDATA, "an entry of its \"tools\" is not an object%s",
                      chat->tools == CLT_CHAT_TOOLS_MISTRAL ? " with an object \"function\"" : "");
     }

@@ -240,21 +240,15 @@ static clt_status bad(const reading *r, const char *key, const char *wanted)
 
 static clt_status get_int(const reading *r, const char *key, int64_t low, int64_t high, int64_t *out)
 {
-    const clt_json *value = clt_json_get(r->object, key);
-    if (!value || clt_json_typeof(value) != CLT_JSON_NUMBER || !clt_json_int(value, out) || *out < low ||
-        *out > high)
-        return bad(r, key, "an integer in range");
-    return CLT_OK;
+    return clt_json_int_within(clt_json_get(r->object, key), low, high, out)
+               ? CLT_OK
+               : bad(r, key, "an integer in range");
 }
 
 static clt_status get_number(const reading *r, const char *key, double low, double high, double *out)
 {
-    const clt_json *value = clt_json_get(r->object, key);
-    if (!value || clt_json_typeof(value) != CLT_JSON_NUMBER || !(clt_json_number(value) >= low) ||
-        !(clt_json_number(value) <= high))
-        return bad(r, key, "a number in range");
-    *out = clt_json_number(value);
-    return CLT_OK;
+    *out = clt_json_number_or(clt_json_get(r->object, key), NAN);
+    return *out >= low && *out <= high ? CLT_OK : bad(r, key, "a number in range");
 }
 
 /* Reads one number, or a list of 2 to CLT_MAX_NUMBERS. *count: the length of the list; 0 for one number. */
@@ -262,14 +256,15 @@ static clt_status get_numbers(const reading *r, const char *key, double *one, do
 {
     const clt_json *value = clt_json_get(r->object, key);
     *count = 0;
-    if (!value || clt_json_typeof(value) != CLT_JSON_ARRAY)
+    if (clt_json_typeof(value) != CLT_JSON_ARRAY)
         return get_number(r, key, -1e30, 1e30, one);
     if (clt_json_count(value) < 2 || clt_json_count(value) > CLT_MAX_NUMBERS)
         return bad(r, key, "a list of numbers of the right length");
     for (const clt_json *e = clt_json_first(value); e; e = clt_json_next(e)) {
-        if (clt_json_typeof(e) != CLT_JSON_NUMBER || !(fabs(clt_json_number(e)) <= 1e30))
+        each[*count] = clt_json_number_or(e, NAN);
+        if (!(fabs(each[*count]) <= 1e30))
             return bad(r, key, "a list of numbers in range");
-        each[(*count)++] = clt_json_number(e);
+        (*count)++;
     }
     *one = each[0];
     return CLT_OK;
@@ -278,14 +273,9 @@ static clt_status get_numbers(const reading *r, const char *key, double *one, do
 /* Reads a text; refuses control characters, which could steer a terminal. */
 static clt_status get_text(const reading *r, const char *key, char *out, size_t size)
 {
-    const clt_json *value = clt_json_get(r->object, key);
-    if (!value || clt_json_typeof(value) != CLT_JSON_STRING || strlen(clt_json_string(value)) >= size)
+    if (!clt_json_copy_string(clt_json_get(r->object, key), out, size))
         return bad(r, key, "a text of the right length");
-    snprintf(out, size, "%s", clt_json_string(value));
-    for (const char *c = out; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            return bad(r, key, "a text without control characters");
-    return CLT_OK;
+    return clt_text_plain(out) == strlen(out) ? CLT_OK : bad(r, key, "a text without control characters");
 }
 
 /* Reads a member that may be absent. */
@@ -306,13 +296,11 @@ static clt_status get_hash(const reading *r, const char *key, char out[CLT_HASH6
 static clt_status read_shape(const reading *r, clt_shape *shape)
 {
     const clt_json *list = clt_json_get(r->object, "shape");
-    if (!list || clt_json_typeof(list) != CLT_JSON_ARRAY || clt_json_count(list) > CLT_MAX_DIMS - 1)
+    if (clt_json_typeof(list) != CLT_JSON_ARRAY || clt_json_count(list) > CLT_MAX_DIMS - 1)
         return bad(r, "shape", "a list of at most five sizes");
     for (const clt_json *v = clt_json_first(list); v; v = clt_json_next(v)) {
-        int64_t size = 0;
-        if (clt_json_typeof(v) != CLT_JSON_NUMBER || !clt_json_int(v, &size) || size < 1 || size > INT32_MAX)
+        if (!clt_json_int_within(v, 1, INT32_MAX, &shape->dim[shape->ndim++]))
             return bad(r, "shape", "a list of sizes from 1 to 2147483647");
-        shape->dim[shape->ndim++] = size;
     }
     if (clt_shape_elements(shape) > INT32_MAX)
         return bad(r, "shape", "the shape of a sample of at most 2147483647 numbers");
@@ -332,7 +320,7 @@ static clt_status read_field(const char *source, const clt_json *value, clt_data
         return bad(&r, "dtype", "a known number type");
     CLT_TRY(read_shape(&r, &field->shape));
     index = clt_json_get(value, "index");
-    if (!index || clt_json_typeof(index) != CLT_JSON_BOOL)
+    if (clt_json_typeof(index) != CLT_JSON_BOOL)
         return bad(&r, "index", "true or false");
     field->is_index = clt_json_bool(index);
     field->max_value = -1;
@@ -342,7 +330,7 @@ static clt_status read_field(const char *source, const clt_json *value, clt_data
 static clt_status read_fields(const reading *r, clt_data_facts *facts)
 {
     const clt_json *list = clt_json_get(r->object, "fields");
-    if (!list || clt_json_typeof(list) != CLT_JSON_ARRAY || clt_json_count(list) < 1 ||
+    if (clt_json_typeof(list) != CLT_JSON_ARRAY || clt_json_count(list) < 1 ||
         clt_json_count(list) > CLT_MAX_FIELDS)
         return bad(r, "fields", "a list of 1 to 8 fields");
     for (const clt_json *v = clt_json_first(list); v; v = clt_json_next(v)) {
@@ -363,7 +351,7 @@ static clt_status read_class_names(const reading *r, clt_data_facts *facts)
     if (clt_json_typeof(list) != CLT_JSON_ARRAY)
         return bad(r, "class_names", "a list of names");
     for (const clt_json *v = clt_json_first(list); v; v = clt_json_next(v)) {
-        const char *name = clt_json_typeof(v) == CLT_JSON_STRING ? clt_json_string(v) : "\n";
+        const char *name = clt_json_string_or(v, "\n");
         if (clt_text_plain(name) != strlen(name))
             return bad(r, "class_names", "a list of names without control characters");
         clt_str_append_n(&facts->class_names, name, strlen(name) + 1);
@@ -445,12 +433,11 @@ static clt_status read_members(const reading *r, clt_data_facts *facts)
 
 clt_status clt_data_facts_parse(const char *text, size_t length, const char *source, clt_data_facts *facts)
 {
-    clt_json_doc *doc;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     memset(facts, 0, sizeof *facts);
     CLT_TRY(clt_json_parse(text, length, source, CLT_ECHECKPOINT, &doc));
     reading r = {source, clt_json_root(doc)};
     clt_status status = read_members(&r, facts);
-    clt_json_destroy(doc);
     if (status != CLT_OK) {
         clt_data_facts_free(facts);
         memset(facts, 0, sizeof *facts);
@@ -460,17 +447,10 @@ clt_status clt_data_facts_parse(const char *text, size_t length, const char *sou
 
 bool clt_data_facts_ours(const char *text, size_t length)
 {
-    clt_json_doc *doc = NULL;
-    if (clt_json_parse(text, length, CLT_DATA_FACTS_FILE, CLT_ECHECKPOINT, &doc) != CLT_OK) {
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    if (clt_json_parse(text, length, CLT_DATA_FACTS_FILE, CLT_ECHECKPOINT, &doc) != CLT_OK)
         clt_error_clear();
-        return false;
-    }
-    const clt_json *root = clt_json_root(doc),
-                   *format = clt_json_typeof(root) == CLT_JSON_OBJECT ? clt_json_get(root, "format") : NULL;
-    bool ours = format && clt_json_typeof(format) == CLT_JSON_STRING &&
-                strcmp(clt_json_string(format), FORMAT_NAME) == 0;
-    clt_json_destroy(doc);
-    return ours;
+    return clt_json_is(clt_json_get(clt_json_root(doc), "format"), FORMAT_NAME);
 }
 
 /* --- in words --- */

@@ -162,26 +162,16 @@ static clt_status bad(const reading *r, const char *what)
              what);
 }
 
-static bool has(const clt_json *object, const char *key)
-{
-    return clt_json_typeof(object) == CLT_JSON_OBJECT && clt_json_get(object, key);
-}
-
 static clt_status get_number(const reading *r, const clt_json *object, const char *key, double *out)
 {
-    const clt_json *value = has(object, key) ? clt_json_get(object, key) : NULL;
-    if (!value || clt_json_typeof(value) != CLT_JSON_NUMBER || !isfinite(clt_json_number(value)))
-        return bad(r, key);
-    *out = clt_json_number(value);
-    return CLT_OK;
+    *out = clt_json_number_or(clt_json_get(object, key), NAN);
+    return isfinite(*out) ? CLT_OK : bad(r, key);
 }
 
 static clt_status get_place(const reading *r, const clt_json *object, const char *key, int *out)
 {
-    const clt_json *value = has(object, key) ? clt_json_get(object, key) : NULL;
     int64_t place;
-    if (!value || clt_json_typeof(value) != CLT_JSON_NUMBER || !clt_json_int(value, &place) || place < 1 ||
-        place > MOST_ELEMENTS)
+    if (!clt_json_int_within(clt_json_get(object, key), 1, MOST_ELEMENTS, &place))
         return bad(r, key);
     *out = (int)place;
     return CLT_OK;
@@ -217,12 +207,12 @@ static clt_status read_column(const reading *r, const clt_json *object, clt_tabl
 {
     c->std = 1;
     CLT_TRY(get_place(r, object, "number", &c->number));
-    if (has(object, "name"))
+    if (clt_json_get(object, "name"))
         CLT_TRY(keep_text(r, clt_json_get(object, "name"), "name", &c->name));
-    c->fills = !has(object, "no_blanks");
-    if (has(object, "words"))
+    c->fills = !clt_json_get(object, "no_blanks");
+    if (clt_json_get(object, "words"))
         return read_words(r, clt_json_get(object, "words"), c);
-    c->fills = has(object, "fill");
+    c->fills = clt_json_get(object, "fill") != NULL;
     if (c->fills)
         CLT_TRY(get_number(r, object, "fill", &c->fill));
     CLT_TRY(get_number(r, object, "mean", &c->mean));
@@ -234,9 +224,9 @@ static clt_status read_target(const reading *r, const clt_json *object, clt_tabl
 {
     t->target_std = 1;
     CLT_TRY(get_place(r, object, "number", &t->target_number));
-    if (has(object, "name"))
+    if (clt_json_get(object, "name"))
         CLT_TRY(keep_text(r, clt_json_get(object, "name"), "name", &t->target));
-    t->target_scaled = has(object, "mean");
+    t->target_scaled = clt_json_get(object, "mean") != NULL;
     if (!t->target_scaled)
         return CLT_OK;
     CLT_TRY(get_number(r, object, "mean", &t->target_mean));
@@ -251,8 +241,8 @@ clt_status clt_table_read(const clt_json *object, const char *source, clt_arena 
     if (!t)
         return CLT_ENOMEM;
     CLT_TRY(get_place(&r, object, "width", &t->width));
-    const clt_json *list = has(object, "columns") ? clt_json_get(object, "columns") : NULL;
-    size_t count = list && clt_json_typeof(list) == CLT_JSON_ARRAY ? clt_json_count(list) : 0;
+    const clt_json *list = clt_json_get(object, "columns");
+    size_t count = clt_json_typeof(list) == CLT_JSON_ARRAY ? clt_json_count(list) : 0;
     if (count < 1 || count > MOST_ELEMENTS)
         return bad(&r, "columns");
     t->columns = clt_arena_alloc(arena, count * sizeof *t->columns);
@@ -261,7 +251,7 @@ clt_status clt_table_read(const clt_json *object, const char *source, clt_arena 
     for (const clt_json *v = clt_json_first(list); v; v = clt_json_next(v))
         CLT_TRY(read_column(&r, v, &t->columns[t->n_columns++]));
     t->elements = clt_table_count(t);
-    const clt_json *target = has(object, "target") ? clt_json_get(object, "target") : NULL;
+    const clt_json *target = clt_json_get(object, "target");
     if (!target)
         return bad(&r, "target");
     CLT_TRY(read_target(&r, target, t));

@@ -118,7 +118,7 @@ static clt_status parse_paragraph(const char *paragraph, size_t size, clt_json_d
                  clt_json_type_name(clt_json_typeof(root)));
     CLT_TRY(clt_json_text(root, "context", &context));
     *questions = clt_json_get(root, "qas");
-    if (!*questions || clt_json_typeof(*questions) != CLT_JSON_ARRAY)
+    if (clt_json_typeof(*questions) != CLT_JSON_ARRAY)
         CLT_FAIL(CLT_EDATA, "a paragraph has no list of questions, \"qas\"");
     return CLT_OK;
 }
@@ -146,7 +146,7 @@ clt_status clt_squad_record(const char *paragraph, size_t size, int64_t part, cl
     const clt_json *impossible = clt_json_get(one, "is_impossible");
     if (impossible && clt_json_typeof(impossible) != CLT_JSON_BOOL)
         return clt_json_wrong_type(impossible, "is_impossible", "true or false");
-    bool none = impossible && clt_json_bool(impossible);
+    bool none = clt_json_bool(impossible);
     clt_json_writer w = clt_json_writer_make(out, 0);
     clt_jw_object(&w);
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {

@@ -199,10 +199,8 @@ static clt_status no_member(const clt_texts *t, const clt_json *root)
 static clt_status read_record(const clt_texts *t, const char *line, size_t size, clt_str *out)
 {
     CLT_SCOPED(clt_json_doc) *doc = NULL;
-    CLT_TRY(clt_json_parse(line, size, "record", CLT_EDATA, &doc));
-    const clt_json *root = clt_json_root(doc);
-    if (clt_json_typeof(root) != CLT_JSON_OBJECT)
-        CLT_FAIL(CLT_EDATA, "it is %s, and a record is an object", clt_json_type_name(clt_json_typeof(root)));
+    const clt_json *root;
+    CLT_TRY(clt_json_record(line, size, &doc, &root));
     const clt_json *value = clt_json_get(root, t->json_key);
     if (!value)
         return no_member(t, root);

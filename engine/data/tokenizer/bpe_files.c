@@ -99,11 +99,10 @@ static clt_status put_wordpiece(loading *l)
     int64_t id;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const clt_json *entry = clt_json_get(l->vocab, names[i].name);
-        if (t->role[names[i].role] < 0 && entry && clt_json_int(entry, &id))
+        if (t->role[names[i].role] < 0 && clt_json_int(entry, &id))
             t->role[names[i].role] = id;
     }
-    const clt_json *unknown = clt_json_get(l->vocab, l->unknown);
-    if (!unknown || !clt_json_int(unknown, &id) || id < 0 || id >= (int64_t)t->vocab)
+    if (!clt_json_int_within(clt_json_get(l->vocab, l->unknown), 0, (int64_t)t->vocab - 1, &id))
         CLT_FAIL(CLT_EDATA, "reading '%s': the vocabulary lacks '%.60s', which unknown words become", l->path,
                  l->unknown);
     t->role[CLT_TOKEN_UNKNOWN] = id;
@@ -270,8 +269,7 @@ static clt_status fill(loading *l)
         CLT_FAIL(CLT_EDATA, "reading '%s': it has %llu merges; at most %u are possible", l->path,
                  (unsigned long long)merges, 4 * CLT_TOKENIZER_MAX_VOCAB);
     CLT_TRY(put_tokens(l, (uint32_t)merges));
-    for (const clt_json *entry = l->merges ? clt_json_first(l->merges) : NULL; entry;
-         entry = clt_json_next(entry))
+    for (const clt_json *entry = clt_json_first(l->merges); entry; entry = clt_json_next(entry))
         CLT_TRY(clt_tokenizer_at(l->doc, entry, add_merge_json(l, entry)));
     if (l->merges_text)
         CLT_TRY(add_merge_lines(l));
@@ -283,15 +281,15 @@ static clt_status fill(loading *l)
 
 static clt_status expect_type(const loading *l, const clt_json *value, clt_json_type type, const char *name)
 {
-    if (value && clt_json_typeof(value) == type)
+    if (clt_json_typeof(value) == type)
         return CLT_OK;
     CLT_FAIL(CLT_EDATA, "reading '%s': %s is %s, and should be %s; is it a tokenizer?", l->path, name,
-             value ? clt_json_type_name(clt_json_typeof(value)) : "missing", clt_json_type_name(type));
+             clt_json_type_name(clt_json_typeof(value)), clt_json_type_name(type));
 }
 
 static clt_status read_tokenizer_json(loading *l, const clt_json *root)
 {
-    const clt_json *model = clt_json_get(root, "model"), *added = clt_json_get(root, "added_tokens");
+    const clt_json *model = clt_json_get(root, "model"), *added = clt_json_given(root, "added_tokens");
     CLT_TRY(expect_type(l, model, CLT_JSON_OBJECT, "model"));
     CLT_TRY(clt_tokenizer_read_rules(l, root, model));
     l->vocab = clt_json_get(model, "vocab");
@@ -299,9 +297,7 @@ static clt_status read_tokenizer_json(loading *l, const clt_json *root)
     CLT_TRY(expect_type(l, l->vocab, CLT_JSON_OBJECT, "model.vocab"));
     if (!l->rules.wordpiece.on)
         CLT_TRY(expect_type(l, l->merges, CLT_JSON_ARRAY, "model.merges"));
-    if (clt_json_is_absent(added))
-        added = NULL;
-    else
+    if (added)
         CLT_TRY(expect_type(l, added, CLT_JSON_ARRAY, "added_tokens"));
     CLT_TRY(clt_tokenizer_read_sides(l, added, true));
     return fill(l);

@@ -37,8 +37,7 @@ static clt_status open_sides(clt_tokenizer_loading *l)
 
 static const clt_json *side_value(const clt_tokenizer_loading *l, int side, const char *key)
 {
-    const clt_json *value = l->side[side] ? clt_json_get(clt_json_root(l->side[side]), key) : NULL;
-    return clt_json_is_absent(value) ? NULL : value;
+    return clt_json_given(clt_json_root(l->side[side]), key);
 }
 
 /* --- added tokens --- */
@@ -65,7 +64,7 @@ static bool read_entry(const clt_json *value, bool special, clt_added_entry *out
         out->lstrip = clt_json_flag(value, "lstrip", false);
         out->rstrip = clt_json_flag(value, "rstrip", false);
     }
-    if (!content || clt_json_typeof(content) != CLT_JSON_STRING || !*clt_json_string(content))
+    if (clt_json_typeof(content) != CLT_JSON_STRING || !*clt_json_string(content))
         return false;
     out->content = clt_json_string(content);
     return true;
@@ -145,7 +144,7 @@ static clt_status read_named(clt_tokenizer_loading *l, const clt_json *value)
 static clt_status read_each(clt_tokenizer_loading *l, const clt_json_doc *doc, const clt_json *list,
                             clt_status (*read)(clt_tokenizer_loading *l, const clt_json *value))
 {
-    for (const clt_json *value = list ? clt_json_first(list) : NULL; value; value = clt_json_next(value))
+    for (const clt_json *value = clt_json_first(list); value; value = clt_json_next(value))
         CLT_TRY(clt_tokenizer_at(doc, value, read(l, value)));
     return CLT_OK;
 }
@@ -170,7 +169,7 @@ static clt_status add_special(clt_tokenizer_loading *l, int side, const clt_json
         known->special = true;
         return CLT_OK;
     }
-    if (!in_vocab || !clt_json_int(in_vocab, &entry.id)) {
+    if (!clt_json_int(in_vocab, &entry.id)) {
         entry.id = (int64_t)clt_json_count(l->vocab);
         for (size_t i = 0; i < l->n_added; i++)
             entry.id += !clt_json_get(l->vocab, l->added[i].content);
@@ -204,8 +203,7 @@ static clt_status read_more_specials(clt_tokenizer_loading *l)
     for (int side = CLT_SIDE_CONFIG; side < CLT_SIDES; side += CLT_SIDE_MAP - CLT_SIDE_CONFIG)
         for (int i = 0; i < 2; i++) {
             const clt_json *list = side_value(l, side, keys[i]);
-            if (!list ||
-                (clt_json_typeof(list) != CLT_JSON_ARRAY && clt_json_typeof(list) != CLT_JSON_OBJECT))
+            if (clt_json_typeof(list) != CLT_JSON_ARRAY && clt_json_typeof(list) != CLT_JSON_OBJECT)
                 continue;
             for (const clt_json *one = clt_json_first(list); one; one = clt_json_next(one))
                 CLT_TRY(add_special(l, side, one, NULL));
@@ -266,7 +264,7 @@ static bool file_differs(const clt_tokenizer_loading *l, const char *name, const
 static clt_status apply_class(clt_tokenizer_loading *l, bool whole)
 {
     const clt_json *value = side_value(l, CLT_SIDE_CONFIG, "tokenizer_class");
-    const char *name = value ? clt_json_string(value) : "";
+    const char *name = clt_json_string(value);
     bool gpt2 = is_class(name, "GPT2Tokenizer"), qwen2 = is_class(name, "Qwen2Tokenizer");
     bool general = !*name || is_class(name, "PreTrainedTokenizer") || strcmp(name, "TokenizersBackend") == 0;
     clt_splitting own = {qwen2 ? CLT_WORDS_QWEN2 : CLT_WORDS_GPT2, CLT_DIGITS_NO_RULE};
@@ -284,7 +282,7 @@ static clt_status apply_class(clt_tokenizer_loading *l, bool whole)
         return CLT_OK;
     if (gpt2 || qwen2 || !whole) {
         const clt_json *prefix = side_value(l, CLT_SIDE_CONFIG, "add_prefix_space");
-        r->prefix_space = prefix && clt_json_bool(prefix);
+        r->prefix_space = clt_json_bool(prefix);
         if (r->prefix_space && qwen2)
             return clt_tokenizer_refuse(l->side[CLT_SIDE_CONFIG], prefix,
                                         "add_prefix_space with Qwen2Tokenizer");
@@ -298,7 +296,7 @@ static int64_t id_of(const clt_tokenizer_loading *l, const char *content)
     const clt_added_entry *entry = content ? find_entry(l, content) : NULL;
     const clt_json *in_vocab = content ? clt_json_get(l->vocab, content) : NULL;
     int64_t id = -1;
-    return entry ? entry->id : in_vocab && clt_json_int(in_vocab, &id) ? id : -1;
+    return entry ? entry->id : clt_json_int(in_vocab, &id) ? id : -1;
 }
 
 /* Applies add_bos_token and add_eos_token. (A tokenizer.json has a post_processor for this instead.) */
@@ -310,7 +308,7 @@ static clt_status add_ends(clt_tokenizer_loading *l)
     for (int i = 0; i < 2; i++) {
         const clt_json *value = side_value(l, CLT_SIDE_CONFIG, keys[i]);
         int64_t id = id_of(l, l->role[roles[i]] ? l->role[roles[i]] : CLT_END_OF_TEXT);
-        if (!value || !clt_json_bool(value))
+        if (!clt_json_bool(value))
             continue;
         if (id < 0)
             return clt_tokenizer_refuse(l->side[CLT_SIDE_CONFIG], value,
@@ -324,11 +322,10 @@ clt_status clt_tokenizer_read_sides(clt_tokenizer_loading *l, const clt_json *li
 {
     CLT_TRY(open_sides(l));
     const clt_json_doc *config = l->side[CLT_SIDE_CONFIG], *added = l->side[CLT_SIDE_ADDED];
-    const clt_json *decoder =
-        config ? clt_json_member(clt_json_root(config), "added_tokens_decoder", CLT_JSON_OBJECT) : NULL;
+    const clt_json *decoder = clt_json_member(clt_json_root(config), "added_tokens_decoder", CLT_JSON_OBJECT);
     CLT_TRY(read_each(l, l->doc, list, read_listed));
     CLT_TRY(read_each(l, config, decoder, read_decoded));
-    CLT_TRY(read_each(l, added, added ? clt_json_root(added) : NULL, read_named));
+    CLT_TRY(read_each(l, added, clt_json_root(added), read_named));
     CLT_TRY(read_roles(l));
     CLT_TRY(read_more_specials(l));
     CLT_TRY(apply_class(l, whole));

@@ -32,8 +32,7 @@ clt_status clt_tokenizer_refuse(const clt_json_doc *doc, const clt_json *value, 
 
 static bool has_type(const clt_json *part, const char *name)
 {
-    const clt_json *type = clt_json_member(part, "type", CLT_JSON_STRING);
-    return type && strcmp(clt_json_string(type), name) == 0;
+    return clt_json_is(clt_json_get(part, "type"), name);
 }
 
 /* Refuses "WHAT of type TYPE". */
@@ -51,7 +50,7 @@ typedef clt_status (*part_reader)(clt_tokenizer_loading *l, const clt_json *part
 static clt_status each_part(clt_tokenizer_loading *l, const clt_json *part, const char *list,
                             part_reader read, int depth)
 {
-    if (clt_json_is_absent(part))
+    if (!part || clt_json_typeof(part) == CLT_JSON_NULL)
         return CLT_OK;
     if (!has_type(part, "Sequence") || depth > MAX_DEPTH)
         return read(l, part);
@@ -78,8 +77,7 @@ static clt_status read_bert_normalizer(clt_tokenizer_loading *l, const clt_json 
 
 static bool is_text(const clt_json *part, const char *key, const char *wanted)
 {
-    const clt_json *value = clt_json_member(part, key, CLT_JSON_STRING);
-    return value && strcmp(clt_json_string(value), wanted) == 0;
+    return clt_json_is(clt_json_get(part, key), wanted);
 }
 
 /* Whether a part replaces the text `from` by `to`. */
@@ -109,11 +107,10 @@ static clt_status read_spaces(clt_tokenizer_loading *l, const clt_json *part)
 static clt_status read_metaspace(const clt_tokenizer_loading *l, const clt_json *part, clt_prepend *prepend)
 {
     static const char *const schemes[] = {"never", "first", "always"}; /* indexed by clt_prepend */
-    const clt_json *scheme = clt_json_get(part, "prepend_scheme");
     *prepend = clt_json_flag(part, "add_prefix_space", true) ? CLT_PREPEND_ALWAYS : CLT_PREPEND_NEVER;
     if (!is_text(part, "replacement", CLT_SPACE_LETTER))
         return clt_tokenizer_refuse(l->doc, part, "a Metaspace with another replacement than \"\u2581\"");
-    if (clt_json_is_absent(scheme))
+    if (!clt_json_given(part, "prepend_scheme"))
         return CLT_OK;
     for (int i = 0; i < 3; i++)
         if (is_text(part, "prepend_scheme", schemes[i])) {
@@ -127,11 +124,11 @@ static clt_status read_metaspace(const clt_tokenizer_loading *l, const clt_json 
  * spaces, of which none are left. Otherwise it is a Metaspace. */
 static clt_status read_sentence_words(clt_tokenizer_loading *l, const clt_json *root)
 {
-    const clt_json *part = clt_json_get(root, "pre_tokenizer");
+    const clt_json *part = clt_json_given(root, "pre_tokenizer");
     const clt_json *pattern = clt_json_get(part, "pattern");
     clt_sentence *s = &l->rules.sentence;
     if (s->normal)
-        return clt_json_is_absent(part) || (has_type(part, "Split") && is_text(pattern, "String", " "))
+        return !part || (has_type(part, "Split") && is_text(pattern, "String", " "))
                    ? CLT_OK
                    : refuse_type(l, part, "after a normalizer that replaces spaces, a pre_tokenizer");
     if (s->prepend || l->rules.nfc)
@@ -146,15 +143,15 @@ static clt_status read_sentence_words(clt_tokenizer_loading *l, const clt_json *
 static clt_status read_sentence_model(clt_tokenizer_loading *l, const clt_json *model)
 {
     clt_sentence *s = &l->rules.sentence;
-    const clt_json *unknown = clt_json_get(model, "unk_token");
+    const clt_json *unknown = clt_json_given(model, "unk_token");
     s->fallback = clt_json_flag(model, "byte_fallback", false);
     s->fuse = clt_json_flag(model, "fuse_unk", false);
     s->other = CLT_NO_TOKEN;
-    if (clt_json_is_absent(unknown))
+    if (!unknown)
         return CLT_OK;
     int64_t id;
     const clt_json *entry = clt_json_get(clt_json_get(model, "vocab"), clt_json_string(unknown));
-    if (!entry || !clt_json_int(entry, &id) || id < 0 || id >= CLT_TOKENIZER_MAX_VOCAB)
+    if (!clt_json_int_within(entry, 0, CLT_TOKENIZER_MAX_VOCAB - 1, &id))
         return clt_tokenizer_refuse(l->doc, unknown, "a model.unk_token that the vocabulary lacks");
     s->other = (uint32_t)id;
     return CLT_OK;
@@ -174,8 +171,8 @@ static clt_status read_sentence_decoder(clt_tokenizer_loading *l, const clt_json
     }
     if (!has_type(part, "Strip"))
         return refuse_type(l, part, "a decoder");
-    if (!is_text(part, "content", " ") || !clt_json_int(clt_json_get(part, "start"), &start) ||
-        !clt_json_int(clt_json_get(part, "stop"), &stop) || start < 0 || start > 1 || stop != 0)
+    if (!is_text(part, "content", " ") || !clt_json_int_within(clt_json_get(part, "start"), 0, 1, &start) ||
+        !clt_json_int_within(clt_json_get(part, "stop"), 0, 0, &stop))
         return clt_tokenizer_refuse(l->doc, part, "a decoder Strip of more than one space at the beginning");
     s->drop = start ? CLT_DROP_SPACE : CLT_DROP_NOTHING;
     return CLT_OK;
@@ -198,34 +195,31 @@ static clt_status read_normalizer(clt_tokenizer_loading *l, const clt_json *part
 
 static clt_status read_split(clt_tokenizer_loading *l, const clt_json *part)
 {
-    const clt_json *behavior = clt_json_get(part, "behavior");
     const clt_json *regex = clt_json_get(clt_json_get(part, "pattern"), "Regex");
     if (!regex || !clt_words_find(clt_json_string(regex), &l->rules.splitting.words))
         return clt_tokenizer_refuse(l->doc, part,
                                     "a pre_tokenizer Split with an expression that is not known");
-    if (!behavior || strcmp(clt_json_string(behavior), "Isolated") != 0 ||
-        clt_json_flag(part, "invert", false))
+    if (!is_text(part, "behavior", "Isolated") || clt_json_flag(part, "invert", false))
         return clt_tokenizer_refuse(l->doc, part, "a pre_tokenizer Split that does not isolate the words");
     return CLT_OK;
 }
 
 static clt_status read_pre_tokenizer(clt_tokenizer_loading *l, const clt_json *root)
 {
-    const clt_json *part = clt_json_get(root, "pre_tokenizer");
+    const clt_json *part = clt_json_given(root, "pre_tokenizer");
     const clt_json *parts = part, *level = NULL, *split = NULL;
     if (l->rules.sentence.normal || has_type(part, "Metaspace"))
         return read_sentence_words(l, root);
     if (l->rules.sentence.prepend)
         return clt_tokenizer_refuse(l->doc, clt_json_get(root, "normalizer"),
                                     "a normalizer Prepend without a Replace of spaces");
-    if (clt_json_is_absent(part))
+    if (!part)
         return clt_tokenizer_refuse(l->doc, root, "no pre_tokenizer");
     if (l->rules.wordpiece.on)
         return has_type(part, "BertPreTokenizer") ? CLT_OK
                                                   : refuse_type(l, part, "a WordPiece's pre_tokenizer");
     if (has_type(part, "Sequence")) {
-        const clt_json *list = clt_json_member(part, "pretokenizers", CLT_JSON_ARRAY);
-        parts = list ? clt_json_first(list) : NULL;
+        parts = clt_json_first(clt_json_member(part, "pretokenizers", CLT_JSON_ARRAY));
         if (!parts)
             return clt_tokenizer_refuse(l->doc, part, "a pre_tokenizer Sequence without parts");
     }
@@ -262,8 +256,7 @@ static clt_status add_around(clt_tokenizer_loading *l, const clt_json *part, clt
                              const clt_json *id)
 {
     int64_t value;
-    if (!id || !clt_json_int(id, &value) || value < 0 || value >= CLT_TOKENIZER_MAX_VOCAB ||
-        around->count == CLT_MAX_AROUND)
+    if (!clt_json_int_within(id, 0, CLT_TOKENIZER_MAX_VOCAB - 1, &value) || around->count == CLT_MAX_AROUND)
         return clt_tokenizer_refuse(l->doc, part, "a post_processor with tokens that have no ids");
     around->id[around->count++] = (uint32_t)value;
     return CLT_OK;
@@ -274,8 +267,7 @@ static clt_status read_template(clt_tokenizer_loading *l, const clt_json *part)
     const clt_json *single = clt_json_member(part, "single", CLT_JSON_ARRAY);
     const clt_json *specials = clt_json_get(part, "special_tokens");
     int texts = 0;
-    for (const clt_json *piece = single ? clt_json_first(single) : NULL; piece;
-         piece = clt_json_next(piece)) {
+    for (const clt_json *piece = clt_json_first(single); piece; piece = clt_json_next(piece)) {
         if (clt_json_get(piece, "Sequence")) {
             texts++;
             continue;
@@ -296,8 +288,7 @@ static clt_status read_template(clt_tokenizer_loading *l, const clt_json *part)
 /* The id in a member such as "cls": ["[CLS]", 101]. */
 static const clt_json *pair_id(const clt_json *part, const char *key)
 {
-    const clt_json *pair = clt_json_member(part, key, CLT_JSON_ARRAY);
-    const clt_json *name = pair ? clt_json_first(pair) : NULL;
+    const clt_json *name = clt_json_first(clt_json_member(part, key, CLT_JSON_ARRAY));
     return name ? clt_json_next(name) : NULL;
 }
 
@@ -325,16 +316,15 @@ static clt_status read_decoder(clt_tokenizer_loading *l, const clt_json *part)
 /* Reads a model of type WordPiece. */
 static clt_status read_wordpiece(clt_tokenizer_loading *l, const clt_json *model)
 {
-    const clt_json *prefix = clt_json_get(model, "continuing_subword_prefix");
+    const clt_json *prefix = clt_json_given(model, "continuing_subword_prefix");
     const clt_json *unknown = clt_json_member(model, "unk_token", CLT_JSON_STRING);
-    const clt_json *most = clt_json_get(model, "max_input_chars_per_word");
+    const clt_json *most = clt_json_given(model, "max_input_chars_per_word");
     int64_t characters = 100;
-    if (!clt_json_is_absent(prefix) && strcmp(clt_json_string(prefix), CLT_PIECE_PREFIX) != 0)
+    if (prefix && !clt_json_is(prefix, CLT_PIECE_PREFIX))
         return clt_tokenizer_refuse(l->doc, prefix, "a continuing_subword_prefix other than \"##\"");
     if (!unknown)
         return clt_tokenizer_refuse(l->doc, model, "a WordPiece without an unk_token");
-    if (!clt_json_is_absent(most) &&
-        (!clt_json_int(most, &characters) || characters < 0 || characters > INT32_MAX))
+    if (most && !clt_json_int_within(most, 0, INT32_MAX, &characters))
         return clt_tokenizer_refuse(l->doc, most, "a max_input_chars_per_word that is not a whole number");
     l->unknown = clt_json_string(unknown);
     l->rules.wordpiece.on = true;
@@ -346,13 +336,13 @@ static clt_status check_model(const clt_tokenizer_loading *l, const clt_json *mo
 {
     static const char *const empty[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const clt_json *type = clt_json_get(model, "type"), *dropout = clt_json_get(model, "dropout");
-    if (type && strcmp(clt_json_string(type), "BPE") != 0)
+    if (type && !clt_json_is(type, "BPE"))
         return clt_tokenizer_refuse(l->doc, type, "a model other than BPE and WordPiece");
-    if (!clt_json_is_absent(dropout) && clt_json_number(dropout) != 0.0)
+    if (clt_json_number(dropout) != 0.0)
         return clt_tokenizer_refuse(l->doc, dropout, "model.dropout");
     for (int i = 0; i < 2; i++) {
         const clt_json *value = clt_json_get(model, empty[i]);
-        if (!clt_json_is_absent(value) && *clt_json_string(value))
+        if (*clt_json_string(value))
             return clt_tokenizer_refuse(l->doc, value, empty[i]);
     }
     return CLT_OK;
@@ -360,7 +350,6 @@ static clt_status check_model(const clt_tokenizer_loading *l, const clt_json *mo
 
 clt_status clt_tokenizer_read_rules(clt_tokenizer_loading *l, const clt_json *root, const clt_json *model)
 {
-    const clt_json *ignore = clt_json_get(model, "ignore_merges");
     const clt_json *fallback = clt_json_get(model, "byte_fallback");
     CLT_TRY(has_type(model, "WordPiece") ? read_wordpiece(l, model) : check_model(l, model));
     CLT_TRY(each_part(l, clt_json_get(root, "normalizer"), "normalizers", read_normalizer, 0));
@@ -369,11 +358,11 @@ clt_status clt_tokenizer_read_rules(clt_tokenizer_loading *l, const clt_json *ro
         if (l->rules.wordpiece.on || l->rules.nfc)
             return clt_tokenizer_refuse(l->doc, root, "NFC or WordPiece together with \"\u2581\" for spaces");
         CLT_TRY(read_sentence_model(l, model));
-    } else if (fallback && clt_json_bool(fallback)) {
+    } else if (clt_json_bool(fallback)) {
         return clt_tokenizer_refuse(l->doc, fallback, "model.byte_fallback of a byte-level BPE");
     }
     CLT_TRY(each_part(l, clt_json_get(root, "post_processor"), "processors", read_post_processor, 0));
     CLT_TRY(each_part(l, clt_json_get(root, "decoder"), "decoders", read_decoder, 0));
-    l->rules.ignore_merges = ignore && clt_json_bool(ignore);
+    l->rules.ignore_merges = clt_json_bool(clt_json_get(model, "ignore_merges"));
     return CLT_OK;
 }

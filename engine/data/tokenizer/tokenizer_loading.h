@@ -36,23 +36,18 @@ typedef struct clt_tokenizer_loading {
     clt_tokenizer *t;
 } clt_tokenizer_loading;
 
-static inline bool clt_json_is_absent(const clt_json *value)
-{
-    return !value || clt_json_typeof(value) == CLT_JSON_NULL;
-}
-
 /* The member of an object, if there is one of this type; else NULL. `value`: any value, or NULL. */
 static inline const clt_json *clt_json_member(const clt_json *value, const char *key, clt_json_type type)
 {
     const clt_json *member = clt_json_get(value, key);
-    return member && clt_json_typeof(member) == type ? member : NULL;
+    return clt_json_typeof(member) == type ? member : NULL;
 }
 
 /* A flag of an object; preset: its value if it is absent or null. */
 static inline bool clt_json_flag(const clt_json *object, const char *key, bool preset)
 {
-    const clt_json *value = clt_json_get(object, key);
-    return clt_json_is_absent(value) ? preset : clt_json_bool(value);
+    const clt_json *value = clt_json_given(object, key);
+    return value ? clt_json_bool(value) : preset;
 }
 
 /* Prefixes a failure with the file, line and column of a value. */

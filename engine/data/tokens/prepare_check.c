@@ -21,9 +21,8 @@ typedef struct listed_shard {
 static clt_status read_entry(const clt_json *entry, listed_shard *out)
 {
     const clt_json *name = clt_json_get(entry, "name"), *hash = clt_json_get(entry, "xxh64");
-    const clt_json *tokens = clt_json_get(entry, "tokens"), *pairs = clt_json_get(entry, "pairs");
-    tokens = tokens ? tokens : pairs;
-    if (!name || !*clt_json_string(name) || strchr(clt_json_string(name), '/') || !hash || !tokens ||
+    const clt_json *tokens = clt_json_get(entry, clt_json_get(entry, "tokens") ? "tokens" : "pairs");
+    if (!*clt_json_string(name) || strchr(clt_json_string(name), '/') || !hash ||
         !clt_json_int(tokens, &out->tokens))
         CLT_FAIL(CLT_EDATA, "an entry of its files has no \"name\", \"tokens\" or \"pairs\", and \"xxh64\"");
     out->name = clt_json_string(name);
@@ -86,8 +85,8 @@ static clt_status check_pairs(const char *path, const listed_shard *listed, int6
 static clt_status check_part(const char *folder, const clt_json *part, bool pairs, uint32_t vocab,
                              clt_prepare_report report, void *context)
 {
-    const clt_json *files = part ? clt_json_get(part, "files") : NULL;
-    if (!files || clt_json_typeof(files) != CLT_JSON_ARRAY)
+    const clt_json *files = clt_json_get(part, "files");
+    if (clt_json_typeof(files) != CLT_JSON_ARRAY)
         CLT_FAIL(CLT_EDATA, "its parts \"train\" and \"val\" must have a list \"files\"");
     for (const clt_json *entry = clt_json_first(files); entry; entry = clt_json_next(entry)) {
         listed_shard listed;
@@ -109,7 +108,7 @@ static clt_status open_tokenizer(const char *path, const clt_json *root, uint32_
     CLT_TRY(clt_tokenizer_open(path, &tokenizer));
     *vocab = clt_tokenizer_vocab(tokenizer);
     (void)clt_hash64_text(clt_tokenizer_hash(tokenizer), text);
-    if (!hash || strcmp(text, clt_json_string(hash)) != 0)
+    if (!clt_json_is(hash, text))
         CLT_FAIL(CLT_EDATA, "reading '%s': it is not the tokenizer that manifest.json names", path);
     return CLT_OK;
 }
@@ -120,8 +119,8 @@ static clt_status check_files(const char *folder, const clt_json *root, clt_prep
     const clt_json *format = clt_json_get(root, "format");
     CLT_FREED char *path = NULL;
     uint32_t vocab = UINT32_MAX;
-    bool pairs = format && strcmp(clt_json_string(format), CLT_MANIFEST_PAIRS) == 0;
-    if (!pairs && (!format || strcmp(clt_json_string(format), CLT_MANIFEST_TOKENS) != 0))
+    bool pairs = clt_json_is(format, CLT_MANIFEST_PAIRS);
+    if (!pairs && !clt_json_is(format, CLT_MANIFEST_TOKENS))
         CLT_FAIL(CLT_EDATA,
                  "its format is neither \"" CLT_MANIFEST_TOKENS "\" nor \"" CLT_MANIFEST_PAIRS "\"");
     CLT_TRY(clt_path_join(folder, "tokenizer.json", &path));

@@ -25,7 +25,7 @@ static bool read_label(const clt_json *member, label *out)
         return end != clt_json_key(member) && !*end;
     }
     out->name = clt_json_key(member);
-    return clt_json_typeof(member) == CLT_JSON_NUMBER && clt_json_int(member, &out->value);
+    return clt_json_int(member, &out->value);
 }
 
 /* The names by class, in the arena. A class that neither occurs in masks nor has a label gets its number as
@@ -71,8 +71,7 @@ static clt_status read_labels(const clt_volume_set *set, const char *path, const
     size_t count = 0;
     CLT_TRY(clt_json_parse_file(path, CLT_EDATA, &doc));
     const clt_json *object = clt_json_get(clt_json_root(doc), "labels");
-    const clt_json *member =
-        object && clt_json_typeof(object) == CLT_JSON_OBJECT ? clt_json_first(object) : NULL;
+    const clt_json *member = clt_json_typeof(object) == CLT_JSON_OBJECT ? clt_json_first(object) : NULL;
     if (!member) /* a dataset.json of another program */
         return CLT_OK;
     CLT_TRY(clt_alloc(&labels, clt_json_count(object), sizeof *labels, "labels"));

@@ -17,14 +17,13 @@
 
 static double number(const clt_json *object, const char *key)
 {
-    const clt_json *v = clt_json_get(object, key);
-    return v && clt_json_typeof(v) == CLT_JSON_NUMBER ? clt_json_number(v) : NAN;
+    return clt_json_number_or(clt_json_get(object, key), NAN);
 }
 
 static void class_name(const clt_json *c, clt_str *out)
 {
     const clt_json *name = clt_json_get(c, "name");
-    if (name && clt_json_typeof(name) == CLT_JSON_STRING)
+    if (clt_json_typeof(name) == CLT_JSON_STRING)
         clt_html_text_cut(out, clt_json_string(name), MOST_NAME);
     else
         clt_str_printf(out, "%.0f", number(c, "class"));
@@ -84,7 +83,7 @@ static double row_sum(const clt_json *row)
 static void matrix(clt_str *out, const clt_json *classes, const clt_json *rows)
 {
     size_t n = clt_json_count(classes);
-    if (!rows || clt_json_typeof(rows) != CLT_JSON_ARRAY || clt_json_count(rows) != n || n > MOST_MATRIX)
+    if (clt_json_typeof(rows) != CLT_JSON_ARRAY || clt_json_count(rows) != n || n > MOST_MATRIX)
         return;
     clt_str_printf(
         out,
@@ -154,10 +153,9 @@ clt_status report_classes(const report_page *page, const clt_run_record *run)
 {
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     CLT_TRY(read_classes(run, &doc));
-    const clt_json *root = doc ? clt_json_root(doc) : NULL;
-    const clt_json *classes =
-        root && clt_json_typeof(root) == CLT_JSON_OBJECT ? clt_json_get(root, "classes") : NULL;
-    if (classes && clt_json_typeof(classes) == CLT_JSON_ARRAY && clt_json_count(classes) > 0) {
+    const clt_json *root = clt_json_root(doc);
+    const clt_json *classes = clt_json_get(root, "classes");
+    if (clt_json_typeof(classes) == CLT_JSON_ARRAY && clt_json_count(classes) > 0) {
         head(page->out, root);
         figures(page->out, classes);
         matrix(page->out, classes, clt_json_get(root, "confusion"));

@@ -176,8 +176,8 @@ void report_cost(const report_page *page, const clt_run_record *run)
     const clt_cost_sums *s = &run->cost.sums;
     const clt_run_facts f = clt_run_facts_of(run);
     const clt_json_doc *start = clt_run_start(run);
-    const clt_json *told = start ? clt_json_get(clt_json_root(start), "cost") : NULL;
-    const clt_json *tags = told ? clt_json_get(told, "tags") : NULL;
+    const clt_json *told = clt_json_get(clt_json_root(start), "cost");
+    const clt_json *tags = clt_json_get(told, "tags");
     clt_str *out = page->out;
     if (!(t->per_hour > 0))
         return;
@@ -195,7 +195,7 @@ void report_cost(const report_page *page, const clt_run_record *run)
     seconds_row(out, "steps computed again", s->repeated_s);
     seconds_row(out, "waiting for checkpoints", s->saving_s);
     seconds_row(out, "checkpoint interval that would lose least", clt_run_save_interval(run));
-    if (tags && clt_json_typeof(tags) == CLT_JSON_STRING) {
+    if (clt_json_typeof(tags) == CLT_JSON_STRING) {
         clt_str_append(out, "<tr><td>tags</td>");
         cell(out, clt_json_string(tags));
         clt_str_append(out, "</tr>\n");

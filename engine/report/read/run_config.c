@@ -63,8 +63,8 @@ static clt_status add_entry(clt_config_entries *out, const char *section, const 
 clt_status clt_run_config_entries(const clt_run_record *record, clt_config_entries *out)
 {
     *out = (clt_config_entries){0};
-    const clt_json *root = record->config ? clt_json_root(record->config) : NULL;
-    if (!root || clt_json_typeof(root) != CLT_JSON_OBJECT)
+    const clt_json *root = clt_json_root(record->config);
+    if (clt_json_typeof(root) != CLT_JSON_OBJECT)
         return CLT_OK;
     for (const clt_json *section = clt_json_first(root); section; section = clt_json_next(section)) {
         const char *name = clt_json_key(section);

@@ -80,8 +80,7 @@ void clt_cost_repeat(clt_cost *c, double seconds)
 
 static void take(const clt_json *from, const char *key, double *out)
 {
-    const clt_json *value = clt_json_get(from, key);
-    double number = value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : NAN;
+    double number = clt_json_number_or(clt_json_get(from, key), NAN);
     if (number >= 0 && number < MOST)
         *out = number;
 }
@@ -104,14 +103,13 @@ void clt_cost_take_event(clt_cost *c, const clt_json_doc *event)
 {
     const clt_json *from = clt_json_get(clt_json_root(event), "monitor");
     double energy = NAN;
-    if (from && clt_json_typeof(from) == CLT_JSON_OBJECT)
-        take(from, "energy_j", &energy);
+    take(from, "energy_j", &energy);
     clt_cost_take_energy(c, energy);
     from = clt_json_get(clt_json_root(event), "cost");
-    if (!from || clt_json_typeof(from) != CLT_JSON_OBJECT)
+    if (clt_json_typeof(from) != CLT_JSON_OBJECT)
         return;
     const clt_json *currency = clt_json_get(from, "currency");
-    if (currency && clt_json_typeof(currency) == CLT_JSON_STRING)
+    if (clt_json_typeof(currency) == CLT_JSON_STRING)
         (void)snprintf(c->terms.currency, sizeof c->terms.currency, "%s", clt_json_string(currency));
     take(from, "per_hour", &c->terms.per_hour);
     take(from, "on_demand_per_hour", &c->terms.on_demand);
@@ -152,8 +150,7 @@ static clt_status take_event_line(clt_cost *c, const char *text, size_t length, 
         return CLT_OK;
     }
     CLT_TRY(status);
-    const clt_json *name = clt_json_get(clt_json_root(doc), "event");
-    *start = name && clt_json_typeof(name) == CLT_JSON_STRING && strcmp(clt_json_string(name), "start") == 0;
+    *start = clt_json_is(clt_json_get(clt_json_root(doc), "event"), "start");
     clt_cost_take_event(c, doc);
     return CLT_OK;
 }

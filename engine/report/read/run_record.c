@@ -43,8 +43,8 @@ const char *clt_run_verdict_text(clt_run_verdict verdict)
 
 void clt_run_member(const clt_json_doc *doc, const char *key, clt_str *out)
 {
-    const clt_json *value = doc ? clt_json_get(clt_json_root(doc), key) : NULL;
-    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
+    const clt_json *value = clt_json_given(clt_json_root(doc), key);
+    if (!value)
         return;
     if (clt_json_typeof(value) == CLT_JSON_STRING) {
         clt_str_append(out, clt_json_string(value));
@@ -56,8 +56,7 @@ void clt_run_member(const clt_json_doc *doc, const char *key, clt_str *out)
 
 double clt_run_number(const clt_json_doc *doc, const char *key)
 {
-    const clt_json *value = doc ? clt_json_get(clt_json_root(doc), key) : NULL;
-    return value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : NAN;
+    return clt_json_number_or(clt_json_get(clt_json_root(doc), key), NAN);
 }
 
 const clt_json_doc *clt_run_start(const clt_run_record *r)
@@ -136,8 +135,8 @@ static void thin_events(clt_run_record *r)
 static clt_run_event_kind kind_of(const clt_json_doc *doc)
 {
     const clt_json *name = clt_json_get(clt_json_root(doc), "event");
-    for (int k = 0; name && k < CLT_RUN_EVENT_OTHER; k++)
-        if (strcmp(clt_json_string(name), event_names[k]) == 0)
+    for (int k = 0; k < CLT_RUN_EVENT_OTHER; k++)
+        if (clt_json_is(name, event_names[k]))
             return (clt_run_event_kind)k;
     return CLT_RUN_EVENT_OTHER;
 }
@@ -149,10 +148,8 @@ static bool by_user(const clt_run_event *event)
                                           CLT_REASON_PROGRAM};
     const clt_json *told = clt_json_get(clt_json_root(event->doc), "reason");
     bool is = event->kind == CLT_RUN_EVENT_END;
-    if (event->kind != CLT_RUN_EVENT_STOPPED || !told || clt_json_typeof(told) != CLT_JSON_STRING)
-        return is;
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        is = is || strcmp(clt_json_string(told), reasons[i]) == 0;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons && event->kind == CLT_RUN_EVENT_STOPPED; i++)
+        is = is || clt_json_is(told, reasons[i]);
     return is;
 }
 
@@ -344,12 +341,11 @@ static void find_verdict(clt_run_record *r, clt_str *cause)
 
 static void find_total(clt_run_record *r)
 {
-    const clt_json *train = r->config ? clt_json_get(clt_json_root(r->config), "train") : NULL;
-    const clt_json *steps = train ? clt_json_get(train, "steps") : NULL;
+    const clt_json *train = clt_json_get(clt_json_root(r->config), "train");
     double told = clt_run_number(clt_run_start(r), "steps_total");
     if (told >= 1 && told < 9e15)
         r->steps_total = (int64_t)told;
-    else if (!steps || !clt_json_int(steps, &r->steps_total))
+    else if (!clt_json_int(clt_json_get(train, "steps"), &r->steps_total))
         r->steps_total = 0;
 }
 
@@ -481,9 +477,8 @@ clt_metric clt_run_speed_metric(const clt_run_record *r)
 
 static const char *config_word(const clt_run_record *r, const char *section, const char *key)
 {
-    const clt_json *from = r->config ? clt_json_get(clt_json_root(r->config), section) : NULL;
-    const clt_json *value = from ? clt_json_get(from, key) : NULL;
-    return value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : "";
+    const clt_json *from = clt_json_get(clt_json_root(r->config), section);
+    return clt_json_string(clt_json_get(from, key));
 }
 
 bool clt_run_is_language(const clt_run_record *r)

@@ -87,7 +87,7 @@ static void put_metrics(clt_str *experiment)
 static void put_layers(const clt_config *config, clt_str *value, int *type)
 {
     const clt_json *layers = clt_json_get(clt_config_model(config, NULL), "layers");
-    if (!layers || clt_json_typeof(layers) != CLT_JSON_NUMBER)
+    if (clt_json_typeof(layers) != CLT_JSON_NUMBER)
         return;
     clt_pb_double(value, VALUE_NUMBER, clt_json_number(layers));
     *type = TYPE_FLOAT;

@@ -336,42 +336,34 @@ static bool scan(const char *text, size_t length, clt_metrics_line *out)
 
 static bool read_members(const clt_json *root, clt_metrics_line *out)
 {
-    const clt_json *step = clt_json_get(root, "step");
     reset(out);
-    if (clt_json_typeof(root) != CLT_JSON_OBJECT || !step || !clt_json_int(step, &out->step))
+    if (!clt_json_int(clt_json_get(root, "step"), &out->step))
         return false;
     for (const clt_json *v = clt_json_first(root); v; v = clt_json_next(v)) {
         const char *key = clt_json_key(v);
         int metric = metric_of(key, strlen(key), 0);
         bool several = holds_losses(key, strlen(key)) && clt_json_typeof(v) == CLT_JSON_OBJECT;
         for (const clt_json *l = several ? clt_json_first(v) : NULL; l; l = clt_json_next(l))
-            add_loss(out, clt_json_key(l), strlen(clt_json_key(l)),
-                     clt_json_typeof(l) == CLT_JSON_NUMBER ? clt_json_number(l) : NAN);
+            add_loss(out, clt_json_key(l), strlen(clt_json_key(l)), clt_json_number_or(l, NAN));
         if (metric == CLT_METRIC_COUNT)
             continue;
         out->present |= UINT64_C(1) << metric;
         if (clt_json_typeof(v) == CLT_JSON_NUMBER)
             out->value[metric] = clt_json_number(v);
     }
-    const clt_json *flag = clt_json_get(root, "nonfinite");
-    out->nonfinite = flag && clt_json_typeof(flag) == CLT_JSON_BOOL && clt_json_bool(flag);
-    const clt_json *event = clt_json_get(root, "event");
-    return complete(out, event && clt_json_typeof(event) == CLT_JSON_STRING);
+    out->nonfinite = clt_json_bool(clt_json_get(root, "nonfinite"));
+    return complete(out, clt_json_typeof(clt_json_get(root, "event")) == CLT_JSON_STRING);
 }
 
 clt_status clt_metrics_line_read_strict(const char *text, size_t length, clt_metrics_line *out)
 {
-    clt_json_doc *doc;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     reset(out);
     clt_status status = clt_json_parse(text, length, "metrics.jsonl", CLT_EDATA, &doc);
-    if (status != CLT_OK) {
-        if (status == CLT_EDATA)
-            clt_error_clear();
-        return status;
-    }
-    status = read_members(clt_json_root(doc), out) ? CLT_OK : CLT_EDATA;
-    clt_json_destroy(doc);
-    return status;
+    if (status == CLT_EDATA)
+        clt_error_clear();
+    CLT_TRY(status);
+    return read_members(clt_json_root(doc), out) ? CLT_OK : CLT_EDATA;
 }
 
 clt_status clt_metrics_line_read(const char *text, size_t length, clt_metrics_line *out)

@@ -513,8 +513,7 @@ static clt_status kept_lines(const char *text, size_t size, int64_t step, clt_st
         if (!stop) /* a line torn by a crash */
             break;
         if (clt_json_parse(line, (size_t)(stop - line), "metrics.jsonl", CLT_EDATA, &doc) == CLT_OK) {
-            const clt_json *value = clt_json_get(clt_json_root(doc), "step");
-            if (value && clt_json_int(value, &at) && at <= step)
+            if (clt_json_int(clt_json_get(clt_json_root(doc), "step"), &at) && at <= step)
                 clt_str_append_n(out, line, (size_t)(stop - line) + 1);
         } else {
             clt_error_clear();

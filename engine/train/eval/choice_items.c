@@ -81,8 +81,8 @@ static void put_capitalised(const char *text, clt_str *out)
 
 static clt_status member(const clt_json *record, const char *name, clt_json_type type, const clt_json **out)
 {
-    *out = clt_json_typeof(record) == CLT_JSON_OBJECT ? clt_json_get(record, name) : NULL;
-    if (!*out || clt_json_typeof(*out) != type)
+    *out = clt_json_get(record, name);
+    if (clt_json_typeof(*out) != type)
         CLT_FAIL(CLT_EDATA, "it has no \"%s\" that is %s", name, clt_json_type_name(type));
     return CLT_OK;
 }
@@ -100,10 +100,10 @@ static clt_status gold_of(const clt_json *record, const char *name, size_t choic
 {
     const clt_json *value = clt_json_get(record, name);
     char *end = NULL;
-    bool text = value && clt_json_typeof(value) == CLT_JSON_STRING;
+    bool text = clt_json_typeof(value) == CLT_JSON_STRING;
     if (text)
         *out = strtoll(clt_json_string(value), &end, 10);
-    bool good = text ? end != clt_json_string(value) && !*end : value && clt_json_int(value, out);
+    bool good = text ? end != clt_json_string(value) && !*end : clt_json_int(value, out);
     if (!good || *out < 0 || *out >= (int64_t)choices)
         CLT_FAIL(CLT_EDATA, "its \"%s\" is not the number of one of its %zu choices, from 0", name, choices);
     return CLT_OK;

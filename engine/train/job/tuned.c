@@ -48,7 +48,7 @@ static clt_status read_pins(const clt_json *state, const char *path, ocl_tuning 
 {
     const clt_json *list = clt_json_get(state, "tuning");
     *n = *outdated = 0;
-    if (!list || clt_json_typeof(list) != CLT_JSON_ARRAY)
+    if (clt_json_typeof(list) != CLT_JSON_ARRAY)
         return CLT_OK;
     for (const clt_json *v = clt_json_first(list); v && *n < CLT_MAX_PINNED; v = clt_json_next(v)) {
         int old = 0;

@@ -74,8 +74,7 @@ static void *note(void *context)
 
 static double number(const clt_json *from, const char *key)
 {
-    const clt_json *value = clt_json_get(from, key);
-    double told = value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : NAN;
+    double told = clt_json_number_or(clt_json_get(from, key), NAN);
     return told >= 0 && told < MOST ? told : 0;
 }
 

@@ -30,10 +30,9 @@ static clt_status load_state_tensor(clt_run *run, const clt_checkpoint *saved, c
     return clt_run_load_tensor(run, param, arena, tensor, saved->path);
 }
 
-static clt_status get_int(const clt_checkpoint *saved, const char *key, int64_t *out)
+static clt_status get_int(const clt_checkpoint *saved, const char *key, int64_t most, int64_t *out)
 {
-    const clt_json *value = clt_json_get(clt_json_root(saved->state), key);
-    if (!value || !clt_json_int(value, out) || *out < 0)
+    if (!clt_json_int_within(clt_json_get(clt_json_root(saved->state), key), 0, most, out))
         CLT_FAIL(CLT_ECHECKPOINT, "resuming from '%s': state.json has no valid '%s'", saved->path, key);
     return CLT_OK;
 }
@@ -41,29 +40,15 @@ static clt_status get_int(const clt_checkpoint *saved, const char *key, int64_t 
 static clt_status get_count(const clt_checkpoint *saved, const char *key, uint32_t *out)
 {
     int64_t value;
-    CLT_TRY(get_int(saved, key, &value));
-    if (value > UINT32_MAX)
-        CLT_FAIL(CLT_ECHECKPOINT, "resuming from '%s': state.json has no valid '%s'", saved->path, key);
+    CLT_TRY(get_int(saved, key, UINT32_MAX, &value));
     *out = (uint32_t)value;
     return CLT_OK;
-}
-
-static double member_double(const clt_json *object, const char *key, double missing)
-{
-    const clt_json *value = clt_json_get(object, key);
-    return value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : missing;
-}
-
-static double get_double(const clt_checkpoint *saved, const char *key, double missing)
-{
-    return member_double(clt_json_root(saved->state), key, missing);
 }
 
 /* Reads a member; false if it is not an integer from 0 to `most`. */
 static bool member_int(const clt_json *object, const char *key, int64_t most, int64_t *out)
 {
-    const clt_json *value = clt_json_get(object, key);
-    return value && clt_json_int(value, out) && *out >= 0 && *out <= most;
+    return clt_json_int_within(clt_json_get(object, key), 0, most, out);
 }
 
 /* Writes the overrides with which this job takes `samples` samples a step. */
@@ -86,7 +71,7 @@ static clt_status check_batch(const clt_job *job, const clt_checkpoint *saved, i
 {
     int64_t samples, batch = job->global_batch;
     char give[96];
-    CLT_TRY(get_int(saved, "samples", &samples));
+    CLT_TRY(get_int(saved, "samples", INT64_MAX, &samples));
     if (step <= INT64_MAX / batch && samples == step * batch)
         return CLT_OK;
     if (step == 0 || samples % step != 0)
@@ -112,9 +97,8 @@ static clt_status check_end(const clt_job *job, const clt_checkpoint *saved, int
  * it. With precision.mode auto another device may choose another type; `tells`: warns of that. */
 static bool same_storage(const clt_job *job, const clt_checkpoint *saved, bool tells)
 {
-    const clt_json *value = clt_json_get(clt_json_root(saved->state), "storage");
     const char *now = clt_dtype_name(job->storage);
-    const char *then = value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : now;
+    const char *then = clt_json_string_or(clt_json_get(clt_json_root(saved->state), "storage"), now);
     bool same = strcmp(now, then) == 0;
     if (!same && tells)
         CLT_WARN(
@@ -129,7 +113,7 @@ static void restore_scale(const clt_run *run, const clt_checkpoint *saved, clt_s
 {
     const clt_loss_scaling *scaling = &run->job->update.scaling;
     bool same = same_storage(run->job, saved, run->ranks.rank == 0);
-    double scale = get_double(saved, "loss_scale", 1.0);
+    double scale = clt_json_number_or(clt_json_get(clt_json_root(saved->state), "loss_scale"), 1.0);
     bool kept = scaling->on && scaling->dynamic && same && scale > 0 && isfinite((float)scale);
     state->loss_scale = !scaling->on ? 1.0f : kept ? (float)scale : run->job->loss_scale;
     if (!kept)
@@ -145,11 +129,11 @@ static void restore_spikes(const clt_run *run, const clt_checkpoint *saved, clt_
     int64_t judged, spiked;
     double value[4];
     int n = 0;
-    if (!spikes || !member_int(spikes, "judged", UINT32_MAX, &judged) ||
+    if (!member_int(spikes, "judged", UINT32_MAX, &judged) ||
         !member_int(spikes, "spikes", UINT32_MAX, &spiked))
         return;
 #define CLT_GET(name)                                                                                        \
-    value[n] = member_double(spikes, #name, NAN);                                                            \
+    value[n] = clt_json_number_or(clt_json_get(spikes, #name), NAN);                                         \
     if (!isfinite((float)value[n++]))                                                                        \
         return;
     CLT_SPIKE_STATISTICS(CLT_GET)
@@ -166,18 +150,15 @@ static void restore_spikes(const clt_run *run, const clt_checkpoint *saved, clt_
 static void restore_init(clt_run *run, const clt_checkpoint *saved)
 {
     const clt_json *init = clt_json_get(clt_json_root(saved->state), "init");
-    const clt_json *file = init ? clt_json_get(init, "file") : NULL,
-                   *hash = init ? clt_json_get(init, "hash") : NULL;
-    const clt_json *tensors = init ? clt_json_get(init, "tensors") : NULL;
-    const clt_json *kept = init ? clt_json_get(init, "new_parameters") : NULL;
+    const clt_json *file = clt_json_get(init, "file"), *hash = clt_json_get(init, "hash");
     int64_t count = 0, n_kept = 0;
     memset(&run->taken, 0, sizeof run->taken);
-    if (!file || !hash || !tensors || !clt_json_int(tensors, &count))
+    if (!file || !hash || !clt_json_int(clt_json_get(init, "tensors"), &count))
         return;
     snprintf(run->taken.file, sizeof run->taken.file, "%s", clt_json_string(file));
     run->taken.tensors = (int)count;
-    if (kept && clt_json_int(kept, &n_kept))
-        run->taken.kept = (int)n_kept;
+    (void)clt_json_int(clt_json_get(init, "new_parameters"), &n_kept);
+    run->taken.kept = (int)n_kept;
     run->taken.hash = strtoull(clt_json_string(hash), NULL, 16);
 }
 
@@ -195,7 +176,7 @@ static void restore_best(const clt_config *config, const clt_checkpoint *saved, 
     int best = clt_config_choice(config, "checkpoint.best");
     int64_t step, evals;
     extra->best = best == CLT_BEST_NONE ? CLT_BEST_LOSS : best;
-    extra->best_eval_loss = other ? NAN : get_double(saved, "best_eval_loss", NAN);
+    extra->best_eval_loss = other ? NAN : clt_json_number_or(clt_json_get(root, "best_eval_loss"), NAN);
     extra->owes = member_int(root, "owes_evaluation", 1, &evals) && evals == 1;
     if (strcmp(was, words[extra->best]) != 0) {
         if (tells)
@@ -215,11 +196,11 @@ static void restore_best(const clt_config *config, const clt_checkpoint *saved, 
     }
     if (member_int(root, "best_step", INT64_MAX, &step)) {
         extra->best_step = step;
-        extra->best_value = member_double(root, "best_value", extra->best_eval_loss);
+        extra->best_value = clt_json_number_or(clt_json_get(root, "best_value"), extra->best_eval_loss);
     }
     if (member_int(root, "stop_evals", INT64_MAX, &evals)) {
         extra->stop_evals = evals;
-        extra->stop_value = member_double(root, "stop_value", NAN);
+        extra->stop_value = clt_json_number_or(clt_json_get(root, "stop_value"), NAN);
     }
 }
 
@@ -227,7 +208,7 @@ static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_save
 {
     int64_t step;
     clt_state_block state = {0};
-    CLT_TRY(get_int(saved, "step", &step));
+    CLT_TRY(get_int(saved, "step", INT64_MAX, &step));
     CLT_TRY(check_batch(run->job, saved, step));
     CLT_TRY(get_count(saved, "update", &state.update));
     CLT_TRY(get_count(saved, "skipped", &state.skipped));
@@ -351,7 +332,7 @@ clt_status clt_resume_preview_check(clt_resume_preview *p, const clt_job *job)
         return CLT_OK;
     CLT_TRY(clt_continuation_check(saved, job, &p->continuation));
     CLT_TRY(clt_weights_check(job->model, saved->model, saved->path, NULL, NULL));
-    CLT_TRY(get_int(saved, "step", &p->step));
+    CLT_TRY(get_int(saved, "step", INT64_MAX, &p->step));
     CLT_TRY(get_count(saved, "update", &p->update));
     CLT_TRY(check_batch(job, saved, p->step));
     return check_end(job, saved, p->step);

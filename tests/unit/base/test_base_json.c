@@ -299,6 +299,50 @@ TEST(test_tree)
     clt_json_destroy(NULL);
 }
 
+/* A value that is not there reads as one of another type; the readers that take limits and substitutes. */
+TEST(test_missing_and_limits)
+{
+    CLT_SCOPED(clt_json_doc) *doc =
+        must_parse("{\"n\": 7, \"half\": 0.5, \"s\": \"word\", \"no\": null, \"list\": [1, 2]}");
+    const clt_json *root = clt_json_root(doc), *n = clt_json_get(root, "n"), *s = clt_json_get(root, "s");
+    const clt_json *others[] = {NULL, clt_json_get(root, "no"), clt_json_get(root, "list"), root};
+    int64_t integer = 3;
+    char text[5] = "old";
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_false(clt_json_int(others[i], &integer));
+        assert_false(clt_json_int_within(others[i], INT64_MIN, INT64_MAX, &integer));
+        assert_false(clt_json_bool(others[i]));
+        assert_true(clt_json_number(others[i]) == 0 && clt_json_number_or(others[i], 2.5) == 2.5);
+        assert_string_equal(clt_json_string(others[i]), "");
+        assert_null(clt_json_string_or(others[i], NULL));
+        assert_false(clt_json_is(others[i], ""));
+        assert_false(clt_json_copy_string(others[i], text, sizeof text));
+    }
+    assert_int_equal(clt_json_typeof(NULL), CLT_JSON_MISSING);
+    assert_string_equal(clt_json_type_name(CLT_JSON_MISSING), "missing");
+    assert_null(clt_json_root(NULL));
+    assert_null(clt_json_first(NULL));
+    assert_int_equal(clt_json_count(NULL), 0);
+    assert_null(clt_json_given(root, "no"));
+    assert_ptr_equal(clt_json_given(root, "n"), n);
+    assert_false(clt_json_int_within(n, 8, 9, &integer) || clt_json_int_within(n, 0, 6, &integer));
+    assert_false(clt_json_int_within(clt_json_get(root, "half"), 0, 1, &integer));
+    assert_int_equal(integer, 3);
+    assert_string_equal(text, "old");
+    assert_true(clt_json_int_within(n, 7, 7, &integer) && integer == 7);
+    assert_true(clt_json_number_or(n, 2.5) == 7 && clt_json_is(s, "word") && !clt_json_is(s, "wor"));
+    assert_false(clt_json_copy_string(s, text, 4));
+    assert_true(clt_json_copy_string(s, text, 5));
+    assert_string_equal(text, "word");
+    /* one entry, a list of entries, none */
+    assert_ptr_equal(clt_json_entry(n, NULL), n);
+    assert_null(clt_json_entry(n, n));
+    const clt_json *one = clt_json_entry(others[2], NULL), *two = clt_json_entry(others[2], one);
+    assert_true(clt_json_number(one) == 1 && clt_json_number(two) == 2);
+    assert_null(clt_json_entry(others[2], two));
+    assert_null(clt_json_entry(NULL, NULL));
+}
+
 TEST(test_scalars)
 {
     static const struct {

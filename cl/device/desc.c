@@ -162,8 +162,8 @@ const char *ocl_quirk_name(uint32_t bit)
         return "own_cache";
     case OCL_QUIRK_STALE_CACHE:
         return "stale_cache";
-    case OCL_QUIRK_NO_PLAYED_ATTENTION:
-        return "no_played_attention";
+    case OCL_QUIRK_NO_EMULATED_ATTENTION:
+        return "no_emulated_attention";
     case OCL_QUIRK_LASTING_FAILURES:
         return "lasting_failures";
     case OCL_QUIRK_PLAIN_TURNS:

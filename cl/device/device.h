@@ -86,7 +86,7 @@ enum {
     OCL_QUIRK_OWN_CACHE = 1 << 7,       /* the driver has its own cache of binaries, so ours is not used */
     /* the driver's cache gives wrong programs: cl/device/listing.c switches it off */
     OCL_QUIRK_STALE_CACHE = 1 << 8,
-    OCL_QUIRK_NO_PLAYED_ATTENTION = 1 << 9, /* attention on emulated matrix units does not compile */
+    OCL_QUIRK_NO_EMULATED_ATTENTION = 1 << 9, /* attention on emulated matrix units does not compile */
     /* not a defect: after a failed command all later commands of the context fail, so that one event shows
      * how several commands ended (cl/command/faults.h) */
     OCL_QUIRK_LASTING_FAILURES = 1 << 10,

@@ -42,7 +42,7 @@ static const quirk quirks[] = {
     {"Portable Computing Language", NULL, "3.0-rc", OCL_QUIRK_STALE_CACHE,
      "a program taken from its cache on disk has no kernels, and releasing it ends the process",
      "https://github.com/pocl/pocl"},
-    {"Portable Computing Language", NULL, "3.0-rc", OCL_QUIRK_NO_PLAYED_ATTENTION,
+    {"Portable Computing Language", NULL, "3.0-rc", OCL_QUIRK_NO_EMULATED_ATTENTION,
      "compiling attention with emulated matrix units overwrites its own memory: it ends the process, or the "
      "results are wrong",
      "https://github.com/pocl/pocl"},

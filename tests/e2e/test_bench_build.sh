@@ -26,7 +26,7 @@ expect_code 0 "${cached[@]}" train "$config" --max-steps 1 --out again
 expect_text 'binary from the cache'
 expect_code 0 "${cached[@]}" bench build "$config" --jobs 1
 expect_text "program 'gemm[a-z_]*' .*built from its source"
-expect_code 0 "$CLTRAIN" bench build "$config" --jobs 1 --options '-DPLAYED=1' --out other
+expect_code 0 "$CLTRAIN" bench build "$config" --jobs 1 --options '-DSIMULATED=1' --out other
 expect_code 0 grep -l -e '-D SIMULATED=1' other/000-*.log
 
 # A kernel with a mistake.

@@ -48,7 +48,7 @@ expect_text ', 0 failed'
 expect_code 0 "$CLTRAIN" train "$CLTRAIN_SOURCE_DIR/configs/mlp-regression.json" --max-steps 2 --out run
 
 # The compiler and the assembler are found, too, and so are the siblings of a library that a variable names.
-expect_code 0 env PLAYED_NEEDS_ALL=1 "$CLTRAIN" devices --again
+expect_code 0 env SIMULATED_NEEDS_ALL=1 "$CLTRAIN" devices --again
 expect_code 0 env OCL_ICD_VENDORS="$work/right/libnvidia-opencl.so.1" "$CLTRAIN" devices --again
 expect_text '^0:0 .*cpu'
 

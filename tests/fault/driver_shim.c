@@ -714,7 +714,7 @@ VISIBLE cl_int CL_API_CALL clEnqueueReadBuffer(cl_command_queue queue, cl_mem me
 /* Platforms */
 
 /* The name that the device must report, by its index on its platform; false: its own name. */
-static bool played_name(cl_device_id device, char *name, size_t size)
+static bool simulated_name(cl_device_id device, char *name, size_t size)
 {
     cl_platform_id platform;
     cl_device_id all[16];
@@ -737,7 +737,7 @@ VISIBLE cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info w
     shim_read_rules();
     cl_ulong largest = shim_largest_buffer();
     pthread_mutex_unlock(&shim.lock);
-    if (what == CL_DEVICE_NAME && played_name(device, name, sizeof name))
+    if (what == CL_DEVICE_NAME && simulated_name(device, name, sizeof name))
         return answer(name, strlen(name) + 1, size, value, needed);
     cl_int code = REAL(clGetDeviceInfo)(device, what, size, value, needed);
     cl_ulong own;

@@ -2,7 +2,7 @@
  *
  * Simulates NVIDIA's OpenCL library or, built with SIBLING, one of the libraries that it opens by name. It
  * offers PoCL's platform if libcuda.so.1 can be opened by that name and has the same version, according to
- * the names of the files; with PLAYED_NEEDS_ALL the compiler and the assembler must be there, too. */
+ * the names of the files; with SIMULATED_NEEDS_ALL the compiler and the assembler must be there, too. */
 #include <CL/cl.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -13,8 +13,8 @@
 #define VISIBLE __attribute__((visibility("default")))
 
 #ifdef SIBLING
-VISIBLE int played_sibling;
-VISIBLE int played_sibling = 1;
+VISIBLE int simulated_sibling;
+VISIBLE int simulated_sibling = 1;
 #else
 static void *pocl(const char *name)
 {
@@ -37,12 +37,12 @@ static int fits(const char *name)
     char own[PATH_MAX], other[PATH_MAX];
     void *sibling = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
     return sibling != NULL && strcmp(version_of((void *)(uintptr_t)version_of, own),
-                                     version_of(dlsym(sibling, "played_sibling"), other)) == 0;
+                                     version_of(dlsym(sibling, "simulated_sibling"), other)) == 0;
 }
 
 static int works(void)
 {
-    return fits("libcuda.so.1") && (getenv("PLAYED_NEEDS_ALL") == NULL ||
+    return fits("libcuda.so.1") && (getenv("SIMULATED_NEEDS_ALL") == NULL ||
                                     (fits("libnvidia-nvvm.so.4") && fits("libnvidia-ptxjitcompiler.so.1")));
 }
 

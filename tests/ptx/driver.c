@@ -372,7 +372,7 @@ void ptx_platform_entries(cl_icd_dispatch *d)
 }
 
 /* Entries of the table that this driver does not set: a program that needs one must not continue. */
-static void not_played(void)
+static void not_simulated(void)
 {
     fprintf(stderr, "PTX executor: a function of OpenCL was called that this driver does not have\n");
     abort();
@@ -380,7 +380,7 @@ static void not_played(void)
 
 static void fill_table(void)
 {
-    void (*none)(void) = not_played;
+    void (*none)(void) = not_simulated;
     for (size_t at = 0; at + sizeof none <= sizeof ptx_dispatch; at += sizeof none)
         memcpy((char *)&ptx_dispatch + at, &none, sizeof none);
     ptx_platform_entries(&ptx_dispatch);

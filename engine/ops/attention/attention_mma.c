@@ -147,9 +147,9 @@ static bool mma_accepts(const void *problem, const ocl_device_desc *device, char
         snprintf(reason, size, "matrix units multiply f16 or bf16, not %s", clt_dtype_name(dtype));
     else if (generation(dtype, device) == 0 && !ocl_mma_emulates(device))
         snprintf(reason, size, "the device has no matrix units for %s", clt_dtype_name(dtype));
-    else if (emulated(dtype, device) && (device->quirks & OCL_QUIRK_NO_PLAYED_ATTENTION))
+    else if (emulated(dtype, device) && (device->quirks & OCL_QUIRK_NO_EMULATED_ATTENTION))
         snprintf(reason, size, "the driver's compiler fails at it (quirk %s)",
-                 ocl_quirk_name(OCL_QUIRK_NO_PLAYED_ATTENTION));
+                 ocl_quirk_name(OCL_QUIRK_NO_EMULATED_ATTENTION));
     else if (s.dim > MMA_MAX_HEAD)
         snprintf(reason, size, "a head of %lld elements; registers hold %d", (long long)s.dim, MMA_MAX_HEAD);
     else if (!choose(call, &s, CLT_ATTENTION_FORWARD, device)->warps ||

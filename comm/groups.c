@@ -13,7 +13,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
-#include "engine/host/process.h"
+#include "engine/files/process.h"
 
 static void free_group(comm *c)
 {

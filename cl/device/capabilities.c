@@ -11,7 +11,7 @@
 #include "cl/kernels/program_source.h"
 #include "engine/base/hash.h"
 #include "engine/files/fileio.h"
-#include "engine/host/process.h"
+#include "engine/files/process.h"
 #include "engine/json/json.h"
 #include "engine/json/json_seal.h"
 

@@ -26,7 +26,7 @@
 #include "engine/files/fileio.h"
 #include "engine/host/child.h"
 #include "engine/host/find_program.h"
-#include "engine/host/process.h"
+#include "engine/files/process.h"
 #include "engine/json/json.h"
 #include "engine/json/json_seal.h"
 

@@ -20,7 +20,7 @@
 #include "engine/base/thread.h"
 #include "engine/files/cache_folder.h"
 #include "engine/files/fileio.h"
-#include "engine/host/process.h"
+#include "engine/files/process.h"
 
 static ocl_pocl_report the_report;
 static bool look_at_all;

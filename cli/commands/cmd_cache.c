@@ -9,7 +9,7 @@
 #include "cli/screen/terminal.h"
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
-#include "engine/files/cache_list.h"
+#include "engine/host/cache_list.h"
 #include "engine/json/json.h"
 
 enum { MAX_CACHES = 32 };

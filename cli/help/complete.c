@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/data/open/fetch.h"
-#include "engine/files/cache_list.h"
+#include "engine/host/cache_list.h"
 #include "engine/ops/op.h"
 
 typedef struct line {

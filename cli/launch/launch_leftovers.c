@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "engine/files/fileio.h"
-#include "engine/host/process.h"
+#include "engine/files/process.h"
 
 #define SEGMENTS "/dev/shm"
 #define LEAST_AGE 60 /* seconds; a younger segment may belong to a job that has not mapped it yet */

@@ -103,8 +103,7 @@ clt_status predict_out_open(predict_out *o)
     } else if (in_place) {
         o->file = fopen(o->path, "wb");
     } else {
-        clt_str_printf(&partial, "%s.tmp-%ld", o->path, (long)getpid());
-        CLT_TRY(clt_str_check(&partial));
+        CLT_TRY(clt_temporary_name(o->path, "tmp", &partial));
         o->partial = CLT_TAKE(partial.text);
         int fd;
         CLT_TRY(clt_own_file_create(o->partial, &fd));

@@ -20,6 +20,7 @@
 #include "engine/checkpoint/checkpoint_internal.h"
 #include "engine/files/crc64.h"
 #include "engine/files/fileio_error.h"
+#include "engine/files/process.h"
 
 /* --- free space --- */
 
@@ -201,8 +202,7 @@ clt_status clt_checkpoint_put(const char *temporary, const char *name)
     if (renameat2(AT_FDCWD, temporary, AT_FDCWD, name, RENAME_EXCHANGE) == 0)
         return discard(temporary, CLT_OK);
     CLT_SCOPED(clt_str) old = {0};
-    clt_str_printf(&old, "%s.old-%ld", name, (long)getpid());
-    CLT_TRY(clt_str_check(&old));
+    CLT_TRY(clt_temporary_name(name, "old", &old));
     if (rename(name, old.text) != 0)
         return clt_fail_errno(CLT_ESTORAGE, errno, "moving '%s' aside", name);
     if (rename(temporary, name) == 0)
@@ -239,8 +239,8 @@ static clt_status copy_files(const char *from, int64_t step, const char *to)
 clt_status clt_checkpoint_copy(const char *from, const char *folder, int64_t step)
 {
     CLT_FREED char *place = NULL, *temporary = NULL;
-    char tag[32];
-    (void)snprintf(tag, sizeof tag, "copy-%ld", (long)getpid());
+    char mark[CLT_PROCESS_MARK], tag[sizeof mark + sizeof "copy-"];
+    (void)snprintf(tag, sizeof tag, "copy-%s", clt_process_mark(mark));
     CLT_TRY(clt_checkpoint_folder(folder, step, &place));
     CLT_TRY(clt_checkpoint_temporary(folder, step, tag, &temporary));
     clt_status status = copy_files(from, step, temporary);
@@ -258,8 +258,7 @@ static clt_status delete_checkpoint(const char *folder, const char *name)
     CLT_FREED char *from = NULL;
     CLT_SCOPED(clt_str) to = {0};
     CLT_TRY(clt_path_join(folder, name, &from));
-    clt_str_printf(&to, "%s.tmp-%ld", from, (long)getpid());
-    CLT_TRY(clt_str_check(&to));
+    CLT_TRY(clt_temporary_name(from, "tmp", &to));
     if (rename(from, to.text) != 0)
         return clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to delete it", from);
     return clt_remove_tree(to.text);

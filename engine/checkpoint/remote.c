@@ -13,7 +13,7 @@
 #include "engine/checkpoint/checkpoint_internal.h"
 #include "engine/files/crc64.h"
 #include "engine/files/fileio_error.h"
-#include "engine/host/process.h"
+#include "engine/files/process.h"
 
 #define LANES 4
 #define PIECE ((size_t)8 << 20)       /* bytes that are read at a time when content is verified */

@@ -19,6 +19,7 @@
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio_error.h"
+#include "engine/files/process.h"
 #include "engine/files/remote_files.h"
 
 /* Writes what the user may have meant by a path at which nothing is: the nearest name in its folder, else up
@@ -424,15 +425,6 @@ size_t clt_file_first(const char *path, void *buffer, size_t size)
     return n > 0 ? (size_t)n : 0;
 }
 
-void clt_file_beginning(const char *path, char *text, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : -1;
-    text[n > 0 ? n : 0] = '\0';
-    if (fd >= 0)
-        close(fd);
-}
-
 clt_status clt_own_file_append(const char *path, int *fd)
 {
     struct stat info;
@@ -496,9 +488,10 @@ static clt_status write_special(const char *path, clt_file_filler fill, void *co
     return status;
 }
 
-static clt_status temporary_of(const char *path, clt_str *out)
+clt_status clt_temporary_name(const char *path, const char *what, clt_str *out)
 {
-    clt_str_printf(out, "%s.tmp-%ld", path, (long)getpid());
+    char mark[CLT_PROCESS_MARK];
+    clt_str_printf(out, "%s.%s-%s", path, what, clt_process_mark(mark));
     return clt_str_check(out);
 }
 
@@ -508,7 +501,7 @@ clt_status clt_file_write_by(const char *path, clt_file_filler fill, void *conte
     CLT_TRY(clt_refuse_remote(path));
     if (is_special(path))
         return write_special(path, fill, context);
-    CLT_TRY(temporary_of(path, &temporary));
+    CLT_TRY(clt_temporary_name(path, "tmp", &temporary));
     clt_status status = write_new(temporary.text, fill, context);
     if (status == CLT_OK && rename(temporary.text, path) != 0)
         status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary.text, path);
@@ -589,7 +582,7 @@ clt_status clt_file_can_write(const char *path)
         CLT_FAIL(CLT_ESTORAGE, "writing '%s': it is a folder, the name of a file is expected", path);
     if (is_special(path))
         return access(path, W_OK) == 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "writing '%s'", path);
-    CLT_TRY_GOTO(temporary_of(path, &temporary), done);
+    CLT_TRY_GOTO(clt_temporary_name(path, "tmp", &temporary), done);
     status = write_new(temporary.text, fill_whole, &(whole){NULL, 0});
     (void)unlink(temporary.text);
 done:

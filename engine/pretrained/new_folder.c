@@ -79,8 +79,7 @@ clt_status clt_new_folder(const char *folder, clt_status (*write)(void *context,
     CLT_SCOPED(clt_str) temporary = {0};
     CLT_TRY(clt_new_folder_place(folder));
     CLT_TRY(bare(folder, &path));
-    clt_str_printf(&temporary, "%s.tmp-%ld", path, (long)getpid());
-    CLT_TRY(clt_str_check(&temporary));
+    CLT_TRY(clt_temporary_name(path, "tmp", &temporary));
     clt_status status = write_renamed(path, temporary.text, write, context);
     CLT_KEEP_ERROR();
     if (status != CLT_OK && clt_is_directory(temporary.text))

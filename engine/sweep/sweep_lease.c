@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "engine/files/fileio.h"
-#include "engine/host/process.h"
+#include "engine/files/process.h"
 #include "engine/json/json.h"
 
 static clt_status number_path(const char *path, int number, clt_str *out)

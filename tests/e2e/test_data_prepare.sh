@@ -249,7 +249,7 @@ for i in $(seq 60); do cat one.txt two.txt; done >long.txt
 for i in $(seq 12); do cat long.txt; done >longer.txt
 "$CLTRAIN" data prepare longer.txt --out stopped --train-bpe 2000 --threads 1 >"$out" 2>&1 &
 pid=$!
-await_from "$pid" compgen -G 'stopped.partial-*'
+await_from "$pid" compgen -G "stopped.partial-????????????????-$pid"
 kill -TERM "$pid"
 wait "$pid"
 case $? in

@@ -186,6 +186,12 @@ check_mentions() {
         done
 }
 
+# check_names SOURCE...: no file is named by the bare id of a process, which a process of another host that shares the folder may have,
+# too: clt_temporary_name names it.
+check_names() {
+    grep -n -E '"[^"]*(-%l?d|%l?d-)[^"]*".*getpid\(\)' "$@" /dev/null | outside 'engine/files/process\.c:|tests/' | report pid
+}
+
 # check_tree: every rule on the current folder; prints the findings.
 check_tree() {
     local list code
@@ -206,6 +212,7 @@ check_tree() {
     code_of "${sources[@]}" >"$code"
     check_calls "$code"
     check_includes "$list" "${sources[@]}" "${kernels[@]}"
+    check_names "${sources[@]}"
     grep -E '\.(c|h|cl|clh)$' "$list" | sed 's|.*/||' | sort | uniq -d | sed 's|$|: this file name is used twice|' | report unique
     for file in "${texts[@]}"; do
         head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file: has no SPDX line at its top" | report spdx
@@ -298,6 +305,7 @@ self_test() {
     must_catch process engine/base/base.c 'void f(void) { fprintf(stderr, "x"); }'
     must_catch process cl/device/dev.c 'void f(void) { fputs("x", stdout); }'
     must_catch process engine/ops/op.c 'const char *g = "/*"; void f(void) { exit(1); } /* end */'
+    must_catch pid engine/ops/op.c 'int n = snprintf(path, size, "%%s.tmp-%%ld", name, (long)getpid());'
     must_catch include engine/base/base.c '#include "cl/device/x.h"'
     must_catch include engine/base/base.c '#include "comm/comm.h"'
     must_catch include cl/device/dev.c '#include "comm/comm.h"'

@@ -308,8 +308,7 @@ static clt_status put_index(packing *p, clt_pack_result *result)
 static clt_status write_pack(packing *p, clt_pack_result *result)
 {
     clt_str path = {0};
-    clt_str_printf(&path, "%s.tmp-%ld", p->o->out, (long)getpid());
-    CLT_TRY(clt_str_check(&path));
+    CLT_TRY(clt_temporary_name(p->o->out, "tmp", &path));
     p->temporary = path.text;
     CLT_TRY(clt_own_file_create(path.text, &p->fd));
     const pack_header empty = {{0}, 0, 0, 0, 0, 0, 0, 0, {0}};

@@ -406,9 +406,10 @@ static clt_status make_folder(preparation *p)
             "preparing data: '%s' is there already and is not an empty folder; name another one with --out, "
             "or remove it",
             out);
-    clt_str_append_n(&p->partial, out, length);
-    clt_str_printf(&p->partial, ".partial-%ld", (long)getpid());
-    CLT_TRY(clt_str_check(&p->partial));
+    CLT_SCOPED(clt_str) bare = {0};
+    clt_str_append_n(&bare, out, length);
+    CLT_TRY(clt_str_check(&bare));
+    CLT_TRY(clt_temporary_name(bare.text, "partial", &p->partial));
     return clt_mkdir_p(p->partial.text);
 }
 

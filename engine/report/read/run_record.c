@@ -17,7 +17,7 @@
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
 #include "engine/files/remote_files.h"
-#include "engine/host/process.h"
+#include "engine/files/process.h"
 #include "engine/report/write/rundir.h"
 
 #define MAX_EVENT_BYTES 65536 /* longer events are ignored */

@@ -13,7 +13,7 @@
 #include "engine/checkpoint/remote.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
-#include "engine/host/process.h"
+#include "engine/files/process.h"
 #include "engine/train/loop/trainer_loop.h"
 
 #define LANES 4
@@ -61,9 +61,7 @@ clt_status clt_upload_only_here(const clt_loop *l, int64_t **steps, size_t *coun
 static clt_status download(clt_s3 *s3, const clt_s3_object *object, const char *path)
 {
     CLT_SCOPED(clt_str) temporary = {0};
-    char mark[CLT_PROCESS_MARK];
-    clt_str_printf(&temporary, "%s.tmp-%s", path, clt_process_mark(mark));
-    CLT_TRY(clt_str_check(&temporary));
+    CLT_TRY(clt_temporary_name(path, "tmp", &temporary));
     CLT_TRY(clt_s3_download(s3, object, temporary.text, LANES));
     if (rename(temporary.text, path) != 0) {
         clt_status status =

@@ -14,6 +14,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
+#include "engine/files/process.h"
 #include "engine/train/loop/trainer_loop.h"
 
 #define FILE_NAME "startup.json"

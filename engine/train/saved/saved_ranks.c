@@ -13,6 +13,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
+#include "engine/files/process.h"
 
 #define BLOCK ((uint64_t)1 << 22) /* elements of one broadcast */
 
@@ -38,12 +39,16 @@ static clt_status token_of(const said *s, clt_str *out)
     return clt_str_check(out);
 }
 
+/* Whether a file is a token; in tokens of older versions the process has no hash. */
 static bool is_token(const char *name)
 {
+    char hash[17];
     long process;
     unsigned long long time;
     int length = 0;
-    return sscanf(name, "shared-%ld-%llx%n", &process, &time, &length) == 2 && name[length] == '\0';
+    bool is = sscanf(name, "shared-%16[0-9a-f]-%ld-%llx%n", hash, &process, &time, &length) == 3 ||
+              sscanf(name, "shared-%ld-%llx%n", &process, &time, &length) == 2;
+    return is && name[length] == '\0';
 }
 
 /* Removes tokens that killed runs have left. A token that cannot be removed does no harm. */
@@ -141,8 +146,9 @@ static clt_status find_folder(clt_run *run, const char *folder, clt_saved_ranks 
 
 clt_status clt_saved_ranks_open(clt_run *run, const char *folder, clt_saved_ranks *r)
 {
+    char mark[CLT_PROCESS_MARK];
     *r = (clt_saved_ranks){.writer = -1};
-    snprintf(r->tag, sizeof r->tag, "%ld-%llx", (long)getpid(), (unsigned long long)(clt_now() * 1e9));
+    snprintf(r->tag, sizeof r->tag, "%s-%llx", clt_process_mark(mark), (unsigned long long)(clt_now() * 1e9));
     if (run->ranks.rank == 0)
         snprintf(r->folder, sizeof r->folder, "%s", folder);
     if (run->ranks.ranks > 1)

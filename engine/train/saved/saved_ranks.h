@@ -10,7 +10,7 @@
 
 #include "engine/train/saved/saved_part.h"
 
-#define CLT_SAVED_TAG 48
+#define CLT_SAVED_TAG 64
 
 typedef struct clt_saved_ranks {
     char folder[PATH_MAX];   /* path of the checkpoints folder on this rank */

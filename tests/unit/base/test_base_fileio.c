@@ -17,6 +17,7 @@
 #include "engine/base/rng.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
+#include "engine/files/process.h"
 
 static char folder[64];
 
@@ -591,6 +592,25 @@ TEST_BETWEEN(test_remove_tree, make_folder, drop_folder)
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         assert_int_equal(clt_remove_tree(refused[i]), CLT_ESTORAGE);
     check_read("keep/inner/file", false, "x", 1);
+}
+
+static clt_status keep_name(void *context, int fd, const char *path)
+{
+    (void)fd;
+    (void)snprintf(context, 300, "%s", path);
+    return CLT_OK;
+}
+
+/* Hosts that share a folder may have processes of one id; the mark tells them apart. */
+TEST_BETWEEN(test_temporary_name, make_folder, drop_folder)
+{
+    char mark[CLT_PROCESS_MARK], expected[300], name[300] = "", pid[32];
+    (void)snprintf(expected, sizeof expected, "%s.tmp-%s", in_folder("file"), clt_process_mark(mark));
+    assert_ok(clt_file_write_by(in_folder("file"), keep_name, name));
+    assert_string_equal(name, expected);
+    (void)snprintf(pid, sizeof pid, "-%ld", (long)getpid());
+    assert_int_equal(strlen(mark), 16 + strlen(pid)); /* HASH-PID */
+    assert_string_equal(mark + 16, pid);
 }
 
 TEST(test_path_join)

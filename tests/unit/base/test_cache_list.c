@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-#include "engine/files/cache_list.h"
+#include "engine/host/cache_list.h"
 #include "engine/files/fileio.h"
 
 static void put(const char *path, const char *text)
@@ -77,9 +77,12 @@ TEST(test_own)
     put("own/programs/0123456789abcdef.program", "12345");
     put("own/programs/0123456789abcdef.built", "");
     put("own/programs/x.program.tmp-77", "1");
+    put("own/programs/x.program.tmp-0123456789abcdef-77", "1");
+    put("own/programs/x.program.tmp-novel-77", "keep me");
     put("own/programs/my novel.txt", "keep me");
     put("own/programs/sub/x.program", "keep me");
-    clear("programs", 3, 6);
+    clear("programs", 4, 7);
+    assert_true(there("own/programs/x.program.tmp-novel-77"));
     assert_true(there("own/programs/my novel.txt"));
     assert_true(there("own/programs/sub/x.program"));
     put("own/answers/a.json", "12");

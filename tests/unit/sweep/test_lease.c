@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 #include "engine/files/fileio.h"
-#include "engine/host/process.h"
+#include "engine/files/process.h"
 #include "engine/sweep/sweep_lease.h"
 
 TEST_PROGRAM(.fresh_folder = true);

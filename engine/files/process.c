@@ -2,9 +2,10 @@
  *
  * Reads the identity of machines and processes. Uses no heap memory, so that a lack of memory cannot change
  * what a report says of a process. */
-#include "engine/host/process.h"
+#include "engine/files/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,15 @@
 #include <unistd.h>
 
 #include "engine/base/hash.h"
-#include "engine/files/fileio.h"
+
+void clt_file_beginning(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : -1;
+    text[n > 0 ? n : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+}
 
 void clt_boot_identity(char *out, size_t size)
 {

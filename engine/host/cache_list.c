@@ -3,7 +3,7 @@
  * Lists, measures and clears the caches of cltrain and of drivers. It knows the names of cached files, not
  * their content.
  */
-#include "engine/files/cache_list.h"
+#include "engine/host/cache_list.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -32,11 +32,14 @@ typedef struct kind {
     bool (*is_cached)(const char *entry, bool folder);
 } kind;
 
-/* "NAME.tmp-PID": a file that a process left when it was killed while writing it. */
+/* "NAME.tmp-HASH-PID" (clt_temporary_name), or NAME.tmp-PID of older versions: a file that a process left when
+ * it was killed while writing it. */
 static bool is_temporary(const char *name)
 {
-    const char *mark = strstr(name, ".tmp-");
-    return mark && mark != name && mark[5] && strspn(mark + 5, "0123456789") == strlen(mark + 5);
+    const char *mark = strstr(name, ".tmp-"), *id = mark ? mark + 5 : name;
+    if (strspn(id, "0123456789abcdef") == 16 && id[16] == '-')
+        id += 17;
+    return mark && mark != name && *id && strspn(id, "0123456789") == strlen(id);
 }
 
 static bool is_program(const char *name, bool folder)

@@ -2,13 +2,16 @@
  *
  * Identifies a process, its machine, and the start of that machine, because process ids are reused. Reads
  * Linux's /proc. */
-#ifndef ENGINE_HOST_PROCESS_H
-#define ENGINE_HOST_PROCESS_H
+#ifndef ENGINE_FILES_PROCESS_H
+#define ENGINE_FILES_PROCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/* Reads the beginning of a small file as text, "" if it cannot be read. Uses no heap memory, so that a lack
+ * of memory cannot change what a report says. */
+void clt_file_beginning(const char *path, char *text, size_t size);
 /* Writes a text that is the same for all processes of a machine until it is started again; "?" if the system
  * does not say. */
 void clt_boot_identity(char *out, size_t size);

@@ -3,8 +3,8 @@
  * Finds, measures and removes the cached files of cltrain and its drivers in the user's cache folders. Only
  * files with the names of cached files are removed; other files stay, since CLTRAIN_CACHE_DIR may name any
  * folder. */
-#ifndef ENGINE_FILES_CACHE_LIST_H
-#define ENGINE_FILES_CACHE_LIST_H
+#ifndef ENGINE_HOST_CACHE_LIST_H
+#define ENGINE_HOST_CACHE_LIST_H
 
 #include <stdbool.h>
 #include <stdint.h>

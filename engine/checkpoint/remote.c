@@ -133,7 +133,7 @@ static clt_status list(clt_remote *r)
     return CLT_OK;
 }
 
-clt_status clt_remote_open(const char *address, const clt_s3_options *options, clt_remote **out)
+clt_status clt_remote_connect(const char *address, const clt_s3_options *options, clt_remote **out)
 {
     CLT_SCOPED(clt_remote) *r = NULL;
     *out = NULL;
@@ -142,6 +142,15 @@ clt_status clt_remote_open(const char *address, const clt_s3_options *options, c
     if (!names_step(&r->address, &r->only))
         r->only = -1;
     CLT_TRY(clt_s3_open(r->address.bucket, options, &r->s3));
+    *out = CLT_TAKE(r);
+    return CLT_OK;
+}
+
+clt_status clt_remote_open(const char *address, const clt_s3_options *options, clt_remote **out)
+{
+    CLT_SCOPED(clt_remote) *r = NULL;
+    *out = NULL;
+    CLT_TRY(clt_remote_connect(address, options, &r));
     CLT_TRY(list(r));
     *out = CLT_TAKE(r);
     return CLT_OK;

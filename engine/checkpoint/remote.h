@@ -29,6 +29,8 @@ typedef struct clt_remote {
 
 /* Lists what there is. address: s3://bucket/prefix of a run, of a folder of checkpoints, or of one step_N. */
 clt_status clt_remote_open(const char *address, const clt_s3_options *options, clt_remote **out);
+/* The same without a list, as if nothing were there; sends nothing. */
+clt_status clt_remote_connect(const char *address, const clt_s3_options *options, clt_remote **out);
 /* CLT_EUSAGE if the address names one step_N, to which no run can upload, or no address at all. */
 clt_status clt_remote_check_run(const char *address);
 void clt_remote_close(clt_remote *remote); /* NULL is fine */

@@ -298,6 +298,29 @@ if listed runs/failed/checkpoints/step_40/ manifest.json; then fail 'an incomple
 train 0 net.json --out failed --resume auto checkpoint.upload=s3://bucket/runs/failed # what is here goes there
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/failed/checkpoints/step_40
 
+# An upload that hangs, of a checkpoint or of texts as they were before, does not keep away the final texts: they are sent beside it in the
+# time that is reserved for them, by another client.
+printf '%s\n' 'PUT hangs/.*step_40/model hold' 'PUT stuck/log.txt hold' >server/faults
+limit=$((8 * ${CLTRAIN_TEST_PATIENCE:-1}))
+"$CLTRAIN" train net.json --out hangs checkpoint.upload_seconds=$limit checkpoint.upload=s3://bucket/runs/hangs >hangs.out 2>&1 &
+process=$!
+train 8 net.json --out stuck checkpoint.upload_seconds=$limit checkpoint.upload=s3://bucket/runs/stuck
+cp "$out" stuck.out
+await_end $process
+code=0
+wait $process || code=$?
+if [ $code -eq 8 ]; then pass; else fail "code $code instead of 8"; fi
+for run in hangs stuck; do
+    cp $run.out "$out"
+    kept_outputs
+    expect_text "not all that the run has made is in s3://bucket/runs/$run: checkpoint.upload_seconds \($limit\) were too few"
+    if [ "$(last_event $run)" = end ]; then pass; else fail "the last line of $run is not the end"; fi
+    guarded "$tool" bucket read runs/$run/metrics.jsonl >there.jsonl 2>/dev/null
+    expect_same $run/metrics.jsonl there.jsonl
+done
+train 0 net.json --out hangs --resume auto checkpoint.upload=s3://bucket/runs/hangs
+expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/hangs/checkpoints/step_40
+
 # checkpoint.upload_keep: older checkpoints are deleted, manifests first, except the best one and multiples
 # of checkpoint.major, as in the folder.
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "%g,%g,%g\n", i / 40, i % 7 / 7, i / 20 }' >t.csv

@@ -2,7 +2,7 @@
  *
  * Uploads checkpoints, metrics and the log of a run to object storage (checkpoint.upload). A thread uploads
  * the newest complete checkpoint, and the ones that stay there for good, beside the training, which waits
- * for it only at its end. trainer_fetch.c fetches from there at the start. Only rank 0 of a run with a
+ * for it only at its end. Another thread uploads the final texts then. trainer_fetch.c fetches from there at the start. Only rank 0 of a run with a
  * folder does any of this. */
 #include <inttypes.h>
 #include <math.h>
@@ -37,16 +37,17 @@ typedef struct arrival {
 
 struct clt_uploader {
     clt_remote *remote;
+    clt_remote *apart; /* sends the final texts while `remote` may be busy or ended; NULL: `remote` does */
     char folder[1024]; /* of the run */
     double limit;      /* seconds that the end of the run waits; 0: as long as it takes */
     double ending;     /* when that wait began; 0: it has not */
     uint64_t mark;     /* by which the run is known (clt_run_mark) */
     bool late;         /* it took too long, or was interrupted: requests have been ended */
-    bool leaves;       /* checkpoints took too long: no further one begins, but the texts are still sent */
+    bool leaves;       /* checkpoints took too long: no further one begins, and the final texts are sent */
     bool claimed;      /* of the thread: this run's metrics.jsonl is there */
     bool lost;         /* of the thread: another run's is */
-    clt_thread *thread;
-    pthread_mutex_t lock; /* guards what follows */
+    clt_thread *thread, *last; /* last: sends the final texts */
+    pthread_mutex_t lock;      /* guards what follows */
     pthread_cond_t changed;
     /* for the bucket; keep 0: nothing is deleted; best: the newest best one that is complete there */
     clt_retention retention;
@@ -56,9 +57,11 @@ struct clt_uploader {
     clt_upload_queue queue;
     int64_t uploading;   /* the step whose files are read now; 0: none */
     double again, pause; /* when failed uploads are tried again; how long the next pause is */
-    bool ends, closes;   /* no more checkpoints will be queued; the run's texts are final */
-    bool settled, over;  /* no checkpoint is left to upload; the thread has ended */
+    bool ends;           /* no more checkpoints will be queued */
+    bool sending;        /* the thread sends texts, which are not the final ones */
+    bool settled, over;  /* the thread has ended; the one for the final texts has */
     clt_error failure;   /* of the newest upload that has failed, while one that has failed still waits */
+    clt_error texts;     /* of the newest attempt to send the final texts */
     arrival *arrived;
     size_t n_arrived, capacity;
     clt_str warned; /* a warning that has not been reported yet */
@@ -71,7 +74,7 @@ struct clt_uploader {
 static void warn_once(clt_uploader *u, bool *told, clt_status status, const char *what)
 {
     CLT_LOCKED(&u->lock);
-    if (status != CLT_OK && !*told && !u->late)
+    if (status != CLT_OK && status != CLT_EINTERRUPTED && !*told && !u->late)
         clt_str_printf(&u->warned, "%s%s: %s", u->warned.text ? "; " : "", what, clt_error_text());
     *told = status != CLT_OK;
     clt_error_clear();
@@ -90,32 +93,61 @@ static clt_status withdraw(clt_uploader *u, int64_t step)
     return CLT_OK;
 }
 
-/* Fails if another run has written to the address since this one did: this run's files would replace that
- * run's. */
-static clt_status check_mine(clt_uploader *u)
+/* Fails, and sets *lost, if another run has written to the address since this one did (`claimed`): this run's
+ * files would replace that run's. */
+static clt_status check_mine(const clt_uploader *u, clt_remote *remote, bool claimed, bool *lost)
 {
     uint64_t there;
-    if (!u->claimed)
+    if (!claimed)
         return CLT_OK;
-    CLT_TRY(clt_remote_run_mark(u->remote, &there));
-    u->lost = there && u->mark && there != u->mark;
-    if (u->lost)
+    CLT_TRY(clt_remote_run_mark(remote, &there));
+    *lost = there && u->mark && there != u->mark;
+    if (*lost)
         CLT_FAIL(CLT_ESTORAGE,
                  "another run writes to s3://%s/%s, too: its metrics.jsonl is there; end one of them, and "
                  "give it a checkpoint.upload of its own",
-                 u->remote->address.bucket, u->remote->address.prefix);
+                 remote->address.bucket, remote->address.prefix);
     return CLT_OK;
+}
+
+/* Sends the texts as they are now. CLT_EINTERRUPTED: no longer, because the final ones are sent apart, and older
+ * ones that arrive after them would replace them. */
+static clt_status put_texts(clt_uploader *u)
+{
+    pthread_mutex_lock(&u->lock);
+    u->sending = !u->leaves;
+    const bool sends = u->sending;
+    pthread_mutex_unlock(&u->lock);
+    if (!sends)
+        CLT_FAIL(CLT_EINTERRUPTED, "the time for the uploads of checkpoints is over");
+    clt_status status = clt_remote_put_texts(u->remote, u->folder, &u->claimed);
+    pthread_mutex_lock(&u->lock);
+    u->sending = false;
+    pthread_cond_broadcast(&u->changed);
+    pthread_mutex_unlock(&u->lock);
+    return status;
 }
 
 /* Uploads the texts. If that fails, a warning says so, and they come with the next upload. */
 static void send_texts(clt_uploader *u)
 {
-    clt_status status = check_mine(u);
+    clt_status status = check_mine(u, u->remote, u->claimed, &u->lost);
     if (status == CLT_OK)
-        status = clt_remote_put_texts(u->remote, u->folder, &u->claimed);
+        status = put_texts(u);
     warn_once(u, &u->warned_lacks, status,
               "metrics.jsonl, log.txt and config.resolved.json could not all be uploaded; they are uploaded "
               "again with the next checkpoint and at the end of the run");
+}
+
+/* If the final texts are sent apart, waits for them. CLT_EINTERRUPTED: they are not there. */
+static clt_status await_final_texts(clt_uploader *u)
+{
+    CLT_LOCKED(&u->lock);
+    while (u->leaves && !u->over && !u->late)
+        pthread_cond_wait(&u->changed, &u->lock);
+    if (u->leaves && (!u->over || u->texts.status != CLT_OK))
+        CLT_FAIL(CLT_EINTERRUPTED, "the time for uploads is over");
+    return CLT_OK;
 }
 
 /* The texts come before the manifest: if this machine is lost in between, the next one finds no checkpoint
@@ -123,12 +155,14 @@ static void send_texts(clt_uploader *u)
 static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder, uint64_t *bytes)
 {
     CLT_SCOPED(clt_file_list) names = {0};
-    CLT_TRY(u->claimed ? check_mine(u) : clt_remote_put_texts(u->remote, u->folder, &u->claimed));
+    CLT_TRY(u->claimed ? check_mine(u, u->remote, true, &u->lost) : put_texts(u));
     CLT_TRY(clt_folder_names(folder, &names));
     CLT_TRY(withdraw(u, step));
     CLT_TRY(clt_remote_put_step(u->remote, step, folder, &names, bytes));
     send_texts(u);
-    CLT_TRY(u->lost ? check_mine(u) : CLT_OK); /* another run's texts are there: no manifest beside them */
+    CLT_TRY(await_final_texts(u));
+    if (u->lost) /* another run's texts are there: no manifest beside them */
+        CLT_TRY(check_mine(u, u->remote, u->claimed, &u->lost));
     return clt_remote_put_manifest(u->remote, step, folder, bytes);
 }
 
@@ -140,11 +174,11 @@ static void add_due(clt_uploader *u, const clt_due_upload *due)
         clt_error_take(status, &u->failure);
 }
 
-/* Sets the time of the next attempt after failed uploads. Called with the lock held. */
-static void pause_uploads(clt_uploader *u)
+/* Sets the time of the next attempt after failed uploads. */
+static void pause_uploads(double *again, double *pause)
 {
-    u->again = clt_now() + u->pause;
-    u->pause = u->pause * 2 < MOST_PAUSE ? u->pause * 2 : MOST_PAUSE;
+    *again = clt_now() + *pause;
+    *pause = *pause * 2 < MOST_PAUSE ? *pause * 2 : MOST_PAUSE;
 }
 
 /* Lets the next upload begin immediately. Called with the lock held. */
@@ -186,6 +220,10 @@ static void note_failure(clt_uploader *u, clt_due_upload *due, const char *path,
         forget_failure(u);
     if (u->late || !clt_is_directory(path))
         return;
+    if (status == CLT_EINTERRUPTED) { /* its time is over */
+        add_due(u, due);
+        return;
+    }
     if (u->failure.status == CLT_OK)
         clt_str_printf(&u->warned,
                        "%sthe checkpoint of step %" PRId64 " could not be uploaded and is tried again: %s",
@@ -249,33 +287,9 @@ static void upload_steps(clt_uploader *u)
         else if (clt_upload_queue_take(&u->queue, &due))
             upload_due(u, &due);
         else {
-            pause_uploads(u);
+            pause_uploads(&u->again, &u->pause);
             clt_upload_queue_again(&u->queue);
         }
-    }
-}
-
-/* Uploads the final metrics.jsonl, log.txt and config.resolved.json, and tries again until that succeeds or
- * the run's end has waited for too long. Called with the lock held. */
-static void upload_last(clt_uploader *u)
-{
-    clt_error error = {.status = CLT_EINTERRUPTED};
-    const clt_error before = u->failure; /* failure of the newest checkpoint */
-    end_pause(u);
-    while (!u->late && error.status != CLT_OK && !(u->lost && error.status != CLT_EINTERRUPTED)) {
-        const double left = u->again - clt_now();
-        if (left > 0) {
-            (void)clt_cond_wait_for(&u->changed, &u->lock, left);
-            continue;
-        }
-        pthread_mutex_unlock(&u->lock);
-        clt_status mine = check_mine(u);
-        clt_error_take(mine == CLT_OK ? clt_remote_put_texts(u->remote, u->folder, &u->claimed) : mine,
-                       &error);
-        pthread_mutex_lock(&u->lock);
-        pause_uploads(u);
-        if (before.status == CLT_OK && (error.status == CLT_OK || !u->late))
-            u->failure = error;
     }
 }
 
@@ -287,13 +301,50 @@ static void *upload_all(void *context)
     upload_steps(u);
     u->settled = true;
     pthread_cond_broadcast(&u->changed);
-    while (!u->closes)
-        pthread_cond_wait(&u->changed, &u->lock);
-    upload_last(u);
+    pthread_mutex_unlock(&u->lock);
+    return NULL;
+}
+
+/* --- the final texts --- */
+
+/* Uploads the final metrics.jsonl, log.txt and config.resolved.json, and tries again until that succeeds or
+ * the run's end has waited for too long. Runs beside the upload of a checkpoint that takes too long. */
+static void *upload_last(void *context)
+{
+    clt_uploader *u = context;
+    clt_remote *remote = u->apart ? u->apart : u->remote;
+    clt_error error = {.status = CLT_EINTERRUPTED};
+    double again = 0, pause = FIRST_PAUSE;
+    bool claimed = u->claimed, lost = false;
+    pthread_mutex_lock(&u->lock);
+    while (!u->late && error.status != CLT_OK && !lost) {
+        const double left = again - clt_now();
+        if (left > 0) {
+            (void)clt_cond_wait_for(&u->changed, &u->lock, left);
+            continue;
+        }
+        pthread_mutex_unlock(&u->lock);
+        clt_status mine = check_mine(u, remote, claimed, &lost);
+        clt_error_take(mine == CLT_OK ? clt_remote_put_texts(remote, u->folder, &claimed) : mine, &error);
+        pthread_mutex_lock(&u->lock);
+        pause_uploads(&again, &pause);
+        if (error.status == CLT_OK || !u->late)
+            u->texts = error;
+    }
     u->over = true;
     pthread_cond_broadcast(&u->changed);
     pthread_mutex_unlock(&u->lock);
     return NULL;
+}
+
+/* Starts the thread for the final texts. If checkpoints took too long, it gets a client of its own. */
+static clt_status begin_last(clt_uploader *u, const clt_config *config)
+{
+    clt_s3_options storage;
+    clt_storage_options(config, &storage);
+    if (u->leaves)
+        CLT_TRY(clt_remote_connect(clt_config_string(config, "checkpoint.upload"), &storage, &u->apart));
+    return clt_thread_start(&u->last, "upload texts", upload_last, u);
 }
 
 /* --- the start and the end of the thread --- */
@@ -468,34 +519,43 @@ static bool interrupted(const clt_loop *l)
 }
 
 /* Ends a wait that takes too long: for the checkpoints a little earlier than for the texts, which one that is
- * refused for ever does not keep away. Called with the lock held. */
+ * refused for ever, or hangs, does not keep away. Called with the lock held. */
 static void limit_wait(clt_uploader *u, const clt_loop *l)
 {
     const double waited = clt_now() - u->ending,
                  share = u->limit * TEXTS_SHARE < TEXTS_SECONDS ? u->limit * TEXTS_SHARE : TEXTS_SECONDS;
     const bool late = (u->limit > 0 && waited > u->limit) || interrupted(l);
-    u->leaves = u->leaves || (!u->settled && u->limit > 0 && waited > u->limit - share);
-    if (late && !u->late)
+    const bool leaves = !u->settled && u->limit > 0 && waited > u->limit - share;
+    if ((late && !u->late) || (leaves && !u->leaves && u->sending))
         clt_s3_cancel(u->remote->s3);
+    if (late && !u->late && u->apart)
+        clt_s3_cancel(u->apart->s3);
+    u->leaves = u->leaves || leaves;
     u->late = u->late || late;
     if (u->late || (u->leaves && !u->settled))
         pthread_cond_broadcast(&u->changed);
 }
 
-/* Waits until *done, and tells meanwhile of uploads that fail. When that takes too long, or is interrupted,
- * requests are ended, after which the thread is soon through. */
-static void wait_until(clt_uploader *u, clt_loop *l, const bool *done)
+/* Whether the wait is over: for the checkpoints, or until only the time for the final texts is left; `last`:
+ * for both. */
+static bool is_through(const clt_uploader *u, bool last)
+{
+    return last ? u->settled && u->over : u->settled || (u->leaves && !u->sending);
+}
+
+/* Waits for the uploads, and tells meanwhile of the ones that fail. When that takes too long, or is
+ * interrupted, requests are ended, after which the threads are soon through. */
+static void await_uploads(clt_uploader *u, clt_loop *l, bool last)
 {
     if (u->ending <= 0)
         u->ending = clt_now();
     pthread_mutex_lock(&u->lock);
     u->ends = true;
     end_pause(u);
-    u->closes = done == &u->over;
     pthread_cond_broadcast(&u->changed);
-    while (!*done) {
+    while (!is_through(u, last)) {
         limit_wait(u, l);
-        if (!*done)
+        if (!is_through(u, last))
             (void)clt_cond_wait_turn(&u->changed, &u->lock);
         if (u->warned.text) {
             pthread_mutex_unlock(&u->lock);
@@ -512,12 +572,12 @@ void clt_upload_settle(clt_loop *l)
         return;
     CLT_KEEP_ERROR();
     clt_run_progress(l->run, "uploading", 0, 0);
-    wait_until(l->uploader, l, &l->uploader->settled);
+    await_uploads(l->uploader, l, false);
     clt_run_progress(l->run, "uploading", 0, -1);
     clt_upload_look(l);
 }
 
-/* Whether the time has ended before all was there. Called when the thread has ended. */
+/* Whether the time has ended before all was there. Called when the threads have ended. */
 static bool was_late(const clt_uploader *u)
 {
     return u->late || (u->leaves && u->queue.count > 0);
@@ -529,19 +589,27 @@ static bool finish(clt_loop *l, char *text, size_t size)
     clt_uploader *u = l->uploader;
     const char *address = clt_config_string(l->options->config, "checkpoint.upload");
     clt_upload_settle(l);
-    wait_until(u, l, &u->over);
+    clt_status begun = begin_last(u, l->options->config);
+    if (begun != CLT_OK) { /* there is no thread that sets these members */
+        CLT_LOCKED(&u->lock);
+        clt_error_take(begun, &u->texts);
+        u->over = true;
+    }
+    await_uploads(u, l, true);
     clt_thread_join(CLT_TAKE(u->thread));
+    clt_thread_join(CLT_TAKE(u->last));
     clt_upload_look(l);
-    if (!was_late(u) && u->failure.status == CLT_OK)
+    const clt_error *failure = u->failure.status != CLT_OK ? &u->failure : &u->texts;
+    const bool failed = failure->status != CLT_OK;
+    if (!was_late(u) && !failed)
         return true;
     char why[64] = "";
     if (u->late && interrupted(l))
         snprintf(why, sizeof why, "the uploads were interrupted");
     else if (was_late(u))
         snprintf(why, sizeof why, "checkpoint.upload_seconds (%g) were too few", u->limit);
-    const bool failed = u->failure.status != CLT_OK;
     snprintf(text, size, "not all that the run has made is in %s: %s%s%s", address, why,
-             why[0] && failed ? "; " : "", failed ? u->failure.text : "");
+             why[0] && failed ? "; " : "", failed ? failure->text : "");
     return false;
 }
 
@@ -566,6 +634,7 @@ void clt_uploader_close(clt_uploader *u)
     if (!u)
         return;
     clt_remote_close(u->remote);
+    clt_remote_close(u->apart);
     pthread_cond_destroy(&u->changed);
     pthread_mutex_destroy(&u->lock);
     clt_str_free(&u->warned);

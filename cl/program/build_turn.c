@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks of one host start at the same time and need the same programs. One process builds a program; the
- * others wait for it or build another one first, since compiling it in parallel would gain nothing. A turn
- * is a lock on one byte of a file in the folder of kept programs: the byte's offset is the hash of all that
- * the program is made of. The kernel of the host gives the turn back when its process ends, however it ends.
+ * Processes of one host, such as ranks, often need the same programs at the same time. One process builds a
+ * program; the others wait for it or build another one first, since compiling it in parallel would gain
+ * nothing, and some drivers fail then. A turn is a lock on one byte of a file in the folder of kept programs:
+ * the byte's offset is the hash of all that the program is made of. The kernel of the host gives the turn
+ * back when its process ends, however it ends.
  * On a file system without locks every process builds all programs. */
 #include "cl/program/build_turn.h"
 

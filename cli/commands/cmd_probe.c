@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain probe: the child process of other commands that tests what a driver can do, as
- * the lines of standard input ask. It answers on a private pipe. */
+ * cltrain probe: the child process of other commands that tests what a driver can do, as the lines of
+ * standard input ask, and then builds programs. It answers on a private pipe. */
 #include "cl/device/listing.h"
 #include "cl/probes/asking.h"
 #include "cli/screen/args.h"

@@ -125,7 +125,11 @@ named=data.path='["s3://bucket/d/shards/train_3.bin","s3://bucket/d/shards/train
 together() {
     rm -rf cache/objects
     printf '%s\n' "GET $1 meet" "GET $2 meet" >server/faults
+    : >server/requests
     train 0 "$3" train.steps=4 storage.ahead=false --dry-run "${@:4}"
+    for name in "$1" "$2"; do # a request that waits alone is given up, and made again
+        [ "$(grep -c "^GET .*$name .*bytes=" server/requests)" = 1 ] && pass || fail "$name was not asked for once: $(cat server/requests)"
+    done
     [ ! -s server/faults ] && pass || fail "requests that were not made: $(cat server/faults)"
 }
 for path in data.path=s3://bucket/d/shards "$named" data.path='s3://bucket/d/shards/*_[013].bin'; do

@@ -18,7 +18,8 @@
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 
-#define WAIT_SECONDS 900.0 /* as long as a builder's child may take; then the other process hangs */
+#define WAIT_SECONDS                                                                                         \
+    300.0 /* less than the limits after which a builder or a worker of verify counts as hanging */
 
 int ocl_turns_open(const char *folder)
 {

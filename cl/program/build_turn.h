@@ -13,7 +13,7 @@ int ocl_turns_open(const char *folder);
 /* Whether another process has the turn of the program with this hash. */
 bool ocl_turn_is_taken(int turns, uint64_t hash);
 /* Takes the turn, and waits while another process has it. Returns false when there are no locks here, or
- * when the other process has not finished after 15 minutes. */
+ * when the other process has not finished after 5 minutes. */
 bool ocl_turn_take(int turns, uint64_t hash);
 /* Gives a turn back that was taken. */
 void ocl_turn_give(int turns, uint64_t hash);

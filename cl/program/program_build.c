@@ -127,14 +127,15 @@ static clt_status build_in_child(build_pool *pool, ocl_builder **child, const oc
 static clt_status build_in_turn(build_pool *pool, build_job *job, ocl_builder **child)
 {
     const ocl_program_request *request = job->request;
-    int turns = ocl_binary_turns(pool->device);
+    const int turns = ocl_binary_turns(pool->device);
+    const uint64_t hash = job->hash;
     if (child == NULL || *child == NULL || job->known)
         return CLT_OK;
-    bool turn = ocl_turn_take(turns, job->hash);
+    bool turn = ocl_turn_take(turns, hash);
     job->known = turn && ocl_program_known(pool->device, request->family, request->options, &job->hash);
     clt_status status = job->known ? CLT_OK : build_in_child(pool, child, request);
     if (turn)
-        ocl_turn_give(turns, job->hash);
+        ocl_turn_give(turns, hash);
     return status;
 }
 

@@ -350,6 +350,38 @@ clt_status clt_remote_run_mark(clt_remote *r, uint64_t *out)
     return CLT_OK;
 }
 
+clt_status clt_remote_check_mine(clt_remote *r, bool claimed, uint64_t mark, bool *lost)
+{
+    uint64_t there;
+    if (!claimed)
+        return CLT_OK;
+    CLT_TRY(clt_remote_run_mark(r, &there));
+    *lost = there && mark && there != mark;
+    if (*lost)
+        CLT_FAIL(CLT_ESTORAGE,
+                 "another run writes to s3://%s/%s, too: its metrics.jsonl is there; end one of them, and "
+                 "give it a checkpoint.upload of its own",
+                 r->address.bucket, r->address.prefix);
+    return CLT_OK;
+}
+
+clt_status clt_remote_check_new(clt_remote *r, const char *folder, bool continues, const char *address)
+{
+    uint64_t here, there;
+    CLT_TRY(clt_run_mark(folder, &here));
+    CLT_TRY(clt_remote_run_mark(r, &there));
+    if (!continues && (r->count > 0 || there))
+        CLT_FAIL(CLT_ECONFIG,
+                 "%s holds %s of a run already: --resume auto resumes it, or choose another prefix", address,
+                 r->count > 0 ? "checkpoints" : "metrics");
+    if (continues && here && there && here != there && clt_checkpoint_exists(folder))
+        CLT_FAIL(CLT_ECONFIG,
+                 "%s holds another run than '%s', whose files would replace it: choose another prefix, or, "
+                 "to resume the run that is there, another --out",
+                 address, folder);
+    return CLT_OK;
+}
+
 /* --- fetching and deleting --- */
 
 static clt_status fetch_files(clt_remote *r, const clt_remote_step *step, const remote_manifest *m,

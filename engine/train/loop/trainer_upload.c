@@ -2,8 +2,8 @@
  *
  * Uploads checkpoints, metrics and the log of a run to object storage (checkpoint.upload). A thread uploads
  * the newest complete checkpoint, and the ones that stay there for good, beside the training, which waits
- * for it only at its end. Another thread uploads the final texts then. trainer_fetch.c fetches from there at the start. Only rank 0 of a run with a
- * folder does any of this. */
+ * for it only at its end. Another thread uploads the final texts then. trainer_fetch.c fetches from there at
+ * the start. Only rank 0 of a run with a folder does any of this. */
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -93,23 +93,6 @@ static clt_status withdraw(clt_uploader *u, int64_t step)
     return CLT_OK;
 }
 
-/* Fails, and sets *lost, if another run has written to the address since this one did (`claimed`): this run's
- * files would replace that run's. */
-static clt_status check_mine(const clt_uploader *u, clt_remote *remote, bool claimed, bool *lost)
-{
-    uint64_t there;
-    if (!claimed)
-        return CLT_OK;
-    CLT_TRY(clt_remote_run_mark(remote, &there));
-    *lost = there && u->mark && there != u->mark;
-    if (*lost)
-        CLT_FAIL(CLT_ESTORAGE,
-                 "another run writes to s3://%s/%s, too: its metrics.jsonl is there; end one of them, and "
-                 "give it a checkpoint.upload of its own",
-                 remote->address.bucket, remote->address.prefix);
-    return CLT_OK;
-}
-
 /* Sends the texts as they are now. CLT_EINTERRUPTED: no longer, because the final ones are sent apart, and older
  * ones that arrive after them would replace them. */
 static clt_status put_texts(clt_uploader *u)
@@ -131,7 +114,7 @@ static clt_status put_texts(clt_uploader *u)
 /* Uploads the texts. If that fails, a warning says so, and they come with the next upload. */
 static void send_texts(clt_uploader *u)
 {
-    clt_status status = check_mine(u, u->remote, u->claimed, &u->lost);
+    clt_status status = clt_remote_check_mine(u->remote, u->claimed, u->mark, &u->lost);
     if (status == CLT_OK)
         status = put_texts(u);
     warn_once(u, &u->warned_lacks, status,
@@ -155,14 +138,14 @@ static clt_status await_final_texts(clt_uploader *u)
 static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder, uint64_t *bytes)
 {
     CLT_SCOPED(clt_file_list) names = {0};
-    CLT_TRY(u->claimed ? check_mine(u, u->remote, true, &u->lost) : put_texts(u));
+    CLT_TRY(u->claimed ? clt_remote_check_mine(u->remote, true, u->mark, &u->lost) : put_texts(u));
     CLT_TRY(clt_folder_names(folder, &names));
     CLT_TRY(withdraw(u, step));
     CLT_TRY(clt_remote_put_step(u->remote, step, folder, &names, bytes));
     send_texts(u);
     CLT_TRY(await_final_texts(u));
     if (u->lost) /* another run's texts are there: no manifest beside them */
-        CLT_TRY(check_mine(u, u->remote, u->claimed, &u->lost));
+        CLT_TRY(clt_remote_check_mine(u->remote, u->claimed, u->mark, &u->lost));
     return clt_remote_put_manifest(u->remote, step, folder, bytes);
 }
 
@@ -324,7 +307,7 @@ static void *upload_last(void *context)
             continue;
         }
         pthread_mutex_unlock(&u->lock);
-        clt_status mine = check_mine(u, remote, claimed, &lost);
+        clt_status mine = clt_remote_check_mine(remote, claimed, u->mark, &lost);
         clt_error_take(mine == CLT_OK ? clt_remote_put_texts(remote, u->folder, &claimed) : mine, &error);
         pthread_mutex_lock(&u->lock);
         pause_uploads(&again, &pause);
@@ -349,25 +332,6 @@ static clt_status begin_last(clt_uploader *u, const clt_config *config)
 
 /* --- the start and the end of the thread --- */
 
-/* Refuses an address that holds another run, just like a run folder. A run without a local checkpoint takes
- * what is there as its own, as on a new machine. */
-static clt_status check_address(const clt_uploader *u, bool continues, const char *address)
-{
-    uint64_t here, there;
-    CLT_TRY(clt_run_mark(u->folder, &here));
-    CLT_TRY(clt_remote_run_mark(u->remote, &there));
-    if (!continues && (u->remote->count > 0 || there))
-        CLT_FAIL(CLT_ECONFIG,
-                 "%s holds %s of a run already: --resume auto resumes it, or choose another prefix", address,
-                 u->remote->count > 0 ? "checkpoints" : "metrics");
-    if (continues && here && there && here != there && clt_checkpoint_exists(u->folder))
-        CLT_FAIL(CLT_ECONFIG,
-                 "%s holds another run than '%s', whose files would replace it: choose another prefix, or, "
-                 "to resume the run that is there, another --out",
-                 address, u->folder);
-    return CLT_OK;
-}
-
 static clt_status open_first(clt_loop *l, clt_uploader **out)
 {
     const clt_run_options *o = l->options;
@@ -386,7 +350,8 @@ static clt_status open_first(clt_loop *l, clt_uploader **out)
     snprintf(u->folder, sizeof u->folder, "%s", o->out_dir);
     CLT_TRY(clt_fail_prefix(clt_remote_check_run(address), "checkpoint.upload: "));
     CLT_TRY(clt_fail_prefix(clt_remote_open(address, &storage, &u->remote), "checkpoint.upload: "));
-    CLT_TRY(clt_fail_prefix(check_address(u, clt_continues(o), address), "checkpoint.upload: "));
+    CLT_TRY(clt_fail_prefix(clt_remote_check_new(u->remote, u->folder, clt_continues(o), address),
+                            "checkpoint.upload: "));
     if (clt_continues(o))
         CLT_TRY(clt_fail_prefix(clt_upload_fetch(l, u->remote, &due), "checkpoint.upload: "));
     if (due >= 0)

@@ -284,7 +284,7 @@ expect_text 'made for 267' 'no tokenizer lies beside them'
 expect_code 2 "$CLTRAIN" generate hf --chat --prompt 'the rain'
 expect_text "generating from 'hf': --chat needs a chat template, and .*has no chat template"
 expect_code 2 "$CLTRAIN" generate "$golden/hf_bert_pretrain"
-expect_text 'it holds a bert; generate continues texts with a language model'
+expect_text 'it holds a BERT; generate continues texts with a language model'
 
 cp made.json "$out"
 expect_text '"layers": 2' '"activation": "gelu_tanh"' '"tokenizer": "hf"'

@@ -122,8 +122,8 @@ static clt_status build_in_child(build_pool *pool, ocl_builder **child, const oc
     return status;
 }
 
-/* Has the child compile the program, in this program's turn: the child takes none itself. Nothing is done when
- * there is no child, or when another process has built the program meanwhile. */
+/* Has the child compile the program, in this program's turn: the child takes none itself. Nothing is done
+ * when there is no child, or when another process has built the program meanwhile. */
 static clt_status build_in_turn(build_pool *pool, build_job *job, ocl_builder **child)
 {
     const ocl_program_request *request = job->request;

@@ -65,9 +65,9 @@ extern const char *const clt_remote_texts[CLT_REMOTE_TEXTS];
 clt_status clt_run_mark(const char *folder, uint64_t *out);
 clt_status clt_remote_run_mark(clt_remote *remote, uint64_t *out);
 /* check_mine: fails, and sets *lost, if another run than the one with this mark has written to the address
- * since that one wrote there (`claimed`), since its files would replace that run's. check_new: refuses, at the
- * start of a run, an address that holds another run, just like a run folder. A run without a local checkpoint
- * takes what is there as its own, as on a new machine. */
+ * since that one wrote there (`claimed`), since its files would replace that run's. check_new: refuses, at
+ * the start of a run, an address that holds another run, just like a run folder. A run without a local
+ * checkpoint takes what is there as its own, as on a new machine. */
 clt_status clt_remote_check_mine(clt_remote *remote, bool claimed, uint64_t mark, bool *lost);
 clt_status clt_remote_check_new(clt_remote *remote, const char *folder, bool continues, const char *address);
 /* remote_put.c. put_texts: uploads the texts that a run folder has; *claimed becomes true once

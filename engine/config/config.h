@@ -116,8 +116,8 @@ const clt_json *clt_config_model(const clt_config *config, const clt_json_doc **
 clt_status clt_config_set(clt_config *config, const char *key, const char *json_value);
 /* The same for a key that takes a string. */
 clt_status clt_config_set_text(clt_config *config, const char *key, const char *text);
-/* A copy of a config with other values: overrides as in clt_config_parse. `source` names the copy in messages.
- * Every value of the copy counts as given. */
+/* A copy of a config with other values: overrides as in clt_config_parse. `source` names the copy in
+ * messages. Every value of the copy counts as given. */
 clt_status clt_config_with(const clt_config *config, const char *source, const char *const *overrides,
                            int n_overrides, clt_config **out);
 /* Appends the override KEY="text", with the text quoted as JSON. */

@@ -78,12 +78,13 @@ void clt_file_want(const char *path);
  * read. */
 size_t clt_file_first(const char *path, void *buffer, size_t size);
 
-/* The name of a temporary file or folder that becomes, or has been, `path`: "path.WHAT-HASH-PID" with the mark
- * of this process (process.h), since processes on other hosts that share the folder may have the same id. */
+/* The name of a temporary file or folder that becomes, or has been, `path`: "path.WHAT-HASH-PID" with the
+ * mark of this process (process.h), since processes on other hosts that share the folder may have the same
+ * id. */
 struct clt_str;
 clt_status clt_temporary_name(const char *path, const char *what, struct clt_str *out);
-/* clt_file_write: writes "path.tmp-HASH-PID", syncs and renames it, and syncs the folder; a device or a pipe is
- * written directly. CLT_ESTORAGE on failure, without a partial file left behind. */
+/* clt_file_write: writes "path.tmp-HASH-PID", syncs and renames it, and syncs the folder; a device or a
+ * pipe is written directly. CLT_ESTORAGE on failure, without a partial file left behind. */
 clt_status clt_file_write(const char *path, const void *data, size_t size);
 /* The same for content that `fill` writes to the descriptor, piece by piece. `path`: the temporary file. */
 typedef clt_status (*clt_file_filler)(void *context, int fd, const char *path);

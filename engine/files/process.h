@@ -25,8 +25,8 @@ int64_t clt_process_start(int64_t process);
 bool clt_process_is_gone(const char *id);
 
 #define CLT_PROCESS_MARK 40
-/* Writes "HASH-ID", which names this process among the processes of all machines and containers, for files in a
- * folder that they share; returns buffer. */
+/* Writes "HASH-ID", which names this process among the processes of all machines and containers, for files
+ * in a folder that they share; returns buffer. */
 const char *clt_process_mark(char buffer[CLT_PROCESS_MARK]);
 /* Whether a text is the mark of a process that existed here and does so no longer. False for a mark of
  * another machine, container or start of this machine, where nothing is known of the process. */

@@ -37,8 +37,8 @@ typedef struct clt_remote_files {
     clt_status (*need)(clt_remote_file *file, uint64_t from, uint64_t size);
     /* The same; they stay until `release`. */
     clt_status (*keep)(clt_remote_file *file, uint64_t from, uint64_t size);
-    /* Announces that the bytes, or with want_path the first `bytes` bytes of a path (UINT64_MAX: all), will be
-     * needed soon. */
+    /* Announces that the bytes, or with want_path the first `bytes` bytes of a path (UINT64_MAX: all),
+     * will be needed soon. */
     void (*want)(clt_remote_file *file, uint64_t from, uint64_t size);
     void (*want_path)(const char *path, uint64_t bytes);
     void (*done)(void);

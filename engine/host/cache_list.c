@@ -32,8 +32,8 @@ typedef struct kind {
     bool (*is_cached)(const char *entry, bool folder);
 } kind;
 
-/* "NAME.tmp-HASH-PID" (clt_temporary_name), or NAME.tmp-PID of older versions: a file that a process left when
- * it was killed while writing it. */
+/* "NAME.tmp-HASH-PID" (clt_temporary_name), or NAME.tmp-PID of older versions: a file that a process left
+ * when it was killed while writing it. */
 static bool is_temporary(const char *name)
 {
     const char *mark = strstr(name, ".tmp-"), *id = mark ? mark + 5 : name;

@@ -27,9 +27,9 @@ clt_status clt_start_parse(const char *text, const char *source, const char *con
 /* The path of the weights that a new run of the config starts from; NULL: random values. */
 const char *clt_start_weights(const clt_config *config);
 
-/* Makes a config of the model in a folder that save_pretrained wrote (`p`, at the path `folder`), as `cltrain
- * import` writes it; its data are not there. tokenizer: path of a vocabulary to use instead of the folder's, or
- * NULL; adapter: as in clt_start. */
+/* Makes a config of the model in a folder that save_pretrained wrote (`p`, at the path `folder`), as
+ * `cltrain import` writes it; its data are not there. tokenizer: path of a vocabulary to use instead of
+ * the folder's, or NULL; adapter: as in clt_start. */
 clt_status clt_start_published(const clt_pretrained *p, const char *folder, const char *const *overrides,
                                int n_overrides, const char *tokenizer, const char *adapter, clt_config **out);
 

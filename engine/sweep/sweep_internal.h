@@ -85,7 +85,8 @@ clt_status clt_sweep_spending_read(const clt_sweep *sweep, const char *folder, c
 /* Fails with `code`, and a text that says so, if the budget or the hours of the options are spent. */
 clt_status clt_sweep_spent(const clt_sweep_options *options, const clt_sweep_spending *spending,
                            clt_status code);
-/* Fails with `code`, and a text that says so, if what is left is no more than the start-up of a trial needs. */
+/* Fails with `code`, and a text that says so, if what is left is no more than the start-up of a trial
+ * needs. */
 clt_status clt_sweep_room(const clt_sweep_options *options, const clt_sweep_spending *spending,
                           clt_status code);
 

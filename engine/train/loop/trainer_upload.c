@@ -93,8 +93,8 @@ static clt_status withdraw(clt_uploader *u, int64_t step)
     return CLT_OK;
 }
 
-/* Sends the texts as they are now. CLT_EINTERRUPTED: no longer, because the final ones are sent apart, and older
- * ones that arrive after them would replace them. */
+/* Sends the texts as they are now. CLT_EINTERRUPTED: no longer, because the final ones are sent apart, and
+ * older ones that arrive after them would replace them. */
 static clt_status put_texts(clt_uploader *u)
 {
     pthread_mutex_lock(&u->lock);
@@ -203,16 +203,14 @@ static void note_failure(clt_uploader *u, clt_due_upload *due, const char *path,
         forget_failure(u);
     if (u->late || !clt_is_directory(path))
         return;
-    if (status == CLT_EINTERRUPTED) { /* its time is over */
-        add_due(u, due);
-        return;
+    if (status != CLT_EINTERRUPTED) { /* else its time is over */
+        if (u->failure.status == CLT_OK)
+            clt_str_printf(&u->warned,
+                           "%sthe checkpoint of step %lld could not be uploaded and is tried again: %s",
+                           u->warned.text ? "; " : "", (long long)due->step, error.text);
+        u->failure = error;
+        due->tried = due->told = true;
     }
-    if (u->failure.status == CLT_OK)
-        clt_str_printf(&u->warned,
-                       "%sthe checkpoint of step %" PRId64 " could not be uploaded and is tried again: %s",
-                       u->warned.text ? "; " : "", due->step, error.text);
-    u->failure = error;
-    due->tried = due->told = true;
     add_due(u, due);
 }
 
@@ -542,17 +540,10 @@ void clt_upload_settle(clt_loop *l)
     clt_upload_look(l);
 }
 
-/* Whether the time has ended before all was there. Called when the threads have ended. */
-static bool was_late(const clt_uploader *u)
-{
-    return u->late || (u->leaves && u->queue.count > 0);
-}
-
 /* Ends the uploads; false: something is not there, and `text` says why. */
 static bool finish(clt_loop *l, char *text, size_t size)
 {
     clt_uploader *u = l->uploader;
-    const char *address = clt_config_string(l->options->config, "checkpoint.upload");
     clt_upload_settle(l);
     clt_status begun = begin_last(u, l->options->config);
     if (begun != CLT_OK) { /* there is no thread that sets these members */
@@ -565,16 +556,17 @@ static bool finish(clt_loop *l, char *text, size_t size)
     clt_thread_join(CLT_TAKE(u->last));
     clt_upload_look(l);
     const clt_error *failure = u->failure.status != CLT_OK ? &u->failure : &u->texts;
-    const bool failed = failure->status != CLT_OK;
-    if (!was_late(u) && !failed)
+    const bool failed = failure->status != CLT_OK, late = u->late || (u->leaves && u->queue.count > 0);
+    if (!late && !failed)
         return true;
     char why[64] = "";
     if (u->late && interrupted(l))
         snprintf(why, sizeof why, "the uploads were interrupted");
-    else if (was_late(u))
+    else if (late)
         snprintf(why, sizeof why, "checkpoint.upload_seconds (%g) were too few", u->limit);
-    snprintf(text, size, "not all that the run has made is in %s: %s%s%s", address, why,
-             why[0] && failed ? "; " : "", failed ? failure->text : "");
+    snprintf(text, size, "not all that the run has made is in %s: %s%s%s",
+             clt_config_string(l->options->config, "checkpoint.upload"), why, why[0] && failed ? "; " : "",
+             failed ? failure->text : "");
     return false;
 }
 
@@ -583,11 +575,10 @@ clt_status clt_upload_finish(clt_loop *l, clt_status ended)
     char text[CLT_ERROR_TEXT_SIZE + 1400];
     if (!l->uploader || !l->uploader->thread)
         return ended;
-    if (ended == CLT_OK) {
-        if (!finish(l, text, sizeof text))
-            CLT_FAIL(CLT_ESTORAGE, "%s", text);
+    if (ended == CLT_OK && finish(l, text, sizeof text))
         return CLT_OK;
-    }
+    if (ended == CLT_OK)
+        CLT_FAIL(CLT_ESTORAGE, "%s", text);
     CLT_KEEP_ERROR();
     if (!finish(l, text, sizeof text))
         clt_tell_warning(l, text);

@@ -150,10 +150,10 @@ clt_status clt_weights_check(const clt_graph *graph, const struct clt_safetensor
  * an adapter and the file holds no adapter. Without `skip` (NULL) every parameter must be in the file. */
 #define CLT_ADAPTER_MARK ".lora_" /* in the names of adapters' tensors only */
 bool clt_weights_keep_initial(const struct clt_safetensors *file, const char *skip, const clt_param *param);
-/* resume.c. resumed_name: the folder that options->resume names; "": nothing is resumed. resumed_open: finds,
- * opens and verifies the checkpoint that options->resume names. Collective: rank 0 chooses it, and all ranks
- * read it at the same time. *found (`found` may be NULL): this checkpoint, if rank 0 has opened it already; it
- * is taken, and *found becomes NULL. resumed_close: it need not have been opened. */
+/* resume.c. resumed_name: the folder that options->resume names; "": nothing is resumed. resumed_open:
+ * finds, opens and verifies the checkpoint that options->resume names. Collective: rank 0 chooses it, and
+ * all ranks read it at the same time. *found (`found` may be NULL): this checkpoint, if rank 0 has opened
+ * it already; it is taken, and *found becomes NULL. resumed_close: it need not have been opened. */
 const char *clt_resumed_name(const clt_run_options *options);
 clt_status clt_resumed_open(const clt_run_options *options, struct clt_checkpoint **found, clt_resumed *out);
 void clt_resumed_close(clt_resumed *resumed);

@@ -242,8 +242,8 @@ static clt_status open_named(const clt_run_options *o, const char *name, bool pe
     return peek ? clt_checkpoint_peek(name, out) : clt_checkpoint_open(name, out);
 }
 
-/* Rank 0 chooses the checkpoint and tells the others its path. peek: without reading its tensors, unless it is
- * open already. */
+/* Rank 0 chooses the checkpoint and tells the others its path. peek: without reading its tensors, unless
+ * it is open already. */
 static clt_status choose(const clt_run_options *o, bool peek, clt_resumed *out)
 {
     struct {

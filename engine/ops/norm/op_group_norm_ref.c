@@ -86,8 +86,6 @@ static void norm_backward(clt_ref_call *call)
         }
 }
 
-/* As in batch_norm: few values may be close to each other. */
-#define FEW 4096
 static const clt_op_case group_norm_cases[] = {
     CLT_CASE("image", "{\"groups\":3}", CLT_SMALL, CLT_CASE_F32(3, 21, 5, 4)),
     CLT_CASE("volume", "{\"groups\":4,\"eps\":0.01}", CLT_SMALL, CLT_CASE_F32(2, 16, 3, 4, 5)),
@@ -100,11 +98,9 @@ static const clt_op_case group_norm_cases[] = {
     CLT_CASE("one_sample", "{\"groups\":2}", 0, CLT_CASE_F32(1, 6, 5, 7)),
     CLT_CASE("blocks", "{\"groups\":6}", 0, CLT_CASE_F32(3, 18, 23, 31)),
     CLT_CASE("long_blocks", "{\"groups\":2}", 0, CLT_CASE_F32(2, 4, 263, 257)),
-    {.name = "two",
-     .attrs = "{\"groups\":2}",
-     .n_inputs = 1,
-     .inputs = {CLT_CASE_F32(3, 4)},
-     .tolerance = FEW},
+    /* two values may be close to each other; with the usual eps, rstd is then up to 316 and multiplies rounding
+     * errors */
+    CLT_CASE("two", "{\"groups\":2,\"eps\":0.1}", 0, CLT_CASE_F32(3, 4)),
 };
 static const clt_op_case instance_norm_cases[] = {
     CLT_CASE("image", NULL, CLT_SMALL, CLT_CASE_F32(3, 19, 5, 4)),

@@ -197,8 +197,8 @@ static void batch_norm_backward(clt_ref_call *call)
     }
 }
 
-/* The values of two rows may be close to each other. With the usual eps, rstd is then up to 316 and multiplies
- * rounding errors; FLAT bounds it by 3.2. */
+/* The values of two rows may be close to each other. With the usual eps, rstd is then up to 316 and
+ * multiplies rounding errors; FLAT bounds it by 3.2. */
 #define FLAT "{\"eps\":0.1}"
 static const clt_op_case batch_norm_cases[] = {
     CLT_CASE("bf16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 19, 36)),

@@ -98,8 +98,8 @@ static const clt_op_case group_norm_cases[] = {
     CLT_CASE("one_sample", "{\"groups\":2}", 0, CLT_CASE_F32(1, 6, 5, 7)),
     CLT_CASE("blocks", "{\"groups\":6}", 0, CLT_CASE_F32(3, 18, 23, 31)),
     CLT_CASE("long_blocks", "{\"groups\":2}", 0, CLT_CASE_F32(2, 4, 263, 257)),
-    /* two values may be close to each other; with the usual eps, rstd is then up to 316 and multiplies rounding
-     * errors */
+    /* two values may be close to each other; with the usual eps, rstd is then up to 316 and multiplies
+     * rounding errors */
     CLT_CASE("two", "{\"groups\":2,\"eps\":0.1}", 0, CLT_CASE_F32(3, 4)),
 };
 static const clt_op_case instance_norm_cases[] = {

@@ -66,9 +66,9 @@ static void layernorm_backward(clt_ref_call *call)
     }
 }
 
-/* A row of few elements may have a variance near zero. With the usual eps, rstd is then up to 316 and multiplies
- * the rounding errors of x - mean and of dx, which is a difference of nearly equal terms; FLAT bounds it by
- * 3.2. */
+/* A row of few elements may have a variance near zero. With the usual eps, rstd is then up to 316 and
+ * multiplies the rounding errors of x - mean and of dx, which is a difference of nearly equal terms; FLAT
+ * bounds it by 3.2. */
 #define FLAT "{\"eps\":0.1}"
 static const clt_op_case layernorm_cases[] = {
     CLT_CASE("bf16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 3, 7, 36)),

@@ -4,15 +4,15 @@
  *
  * - CLBlastSgemmStridedBatched is never called. Its indirect path ignores offsets and batch strides, and it
  * reads past the end of the data when the tuned kernel unrolls k (GEMMK=1); both return wrong numbers with
- * status 0. Which path and which kernel a call uses depends on process-global tuning parameters that the C
- * interface can overwrite but not read, so a caller cannot make sure that a batched call is safe. Plain
- * CLBlastSgemm is right on every path: a batch is a loop of plain calls where the items are large enough to
- * pay for that, and is refused where they are not. tests/unit/cl/test_cl_clblast_bugs.c checks that.
+ * status 0. The path and kernel of a call depend on process-global tuning parameters, which the C interface
+ * can overwrite but not read, so a caller cannot make sure that a batched call is safe. Plain CLBlastSgemm
+ * is right on every path. So a batch is a loop of plain calls if its items are large enough to pay for that,
+ * and is refused otherwise. tests/unit/cl/test_cl_clblast_bugs.c checks that.
  * - Offsets and sizes are 32-bit inside: larger problems are refused or, if only the offset of a tensor in
  * its slab is too large, computed by the backend `simple` instead.
  *
  * Matrices are passed as column-major with the operands swapped (C' = op(B)' op(A)'), because a row-major C
- * always costs CLBlast a transposed copy. It must not know what the matrices mean. */
+ * always costs CLBlast a transposed copy. This file must not know what the matrices mean. */
 #include "cl/exec/exec.h"
 #include "cl/gemm/gemm.h"
 
@@ -25,8 +25,8 @@
 #include "cl/gemm/gemm_epilogue.h"
 #include "engine/base/log.h"
 
-/* A call costs the host 10 to 50 us and the device a launch. A batch is a loop of calls, which would be
- * mostly overhead with fewer multiply-adds per batch item than this. */
+/* A call costs the host 10 to 50 us, and the device a launch. A batch is a loop of calls: with fewer
+ * multiply-adds per batch item than this it would be mostly overhead. */
 #define LOOP_MIN_WORK (INT64_C(1) << 24)
 
 static int64_t index_limit = INT32_MAX;
@@ -138,7 +138,7 @@ static clt_status run_item(ocl_device *device, const ocl_gemm *g, ocl_buffer *co
 
 typedef struct clblast_call {
     ocl_device *device;
-    ocl_gemm gemm; /* offsets are relative to the operands' buffers */
+    ocl_gemm gemm; /* operands' offsets are relative to their buffers */
     ocl_buffer *operand[3];
     /* commands of the backend `simple`, for operands at offsets that CLBlast cannot index */
     ocl_command_list list;
@@ -182,7 +182,7 @@ static clt_status make_simple(clblast_call *call)
 
 static void clear_caches(void)
 {
-    (void)CLBlastClearCache(); /* a failure does no harm */
+    (void)CLBlastClearCache(); /* an error here can be ignored */
 }
 
 static clt_status prepare(ocl_device *device, const ocl_gemm *gemm, ocl_buffer *const operand[3],

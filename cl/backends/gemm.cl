@@ -21,7 +21,7 @@
 #pragma option VW 4   /* vector width: 4, 8 or 16 */
 #pragma option NV 1   /* vectors along the wide side of a tile */
 #pragma option TILE 4 /* narrow side of a tile of the wide form; both sides of a tile of the dot form */
-#pragma option LANE 0 /* one work-item per work-group */
+#pragma option LANE 0 /* 1: a work-group is one work-item */
 
 #define WIDE_TYPE_(type, width) type##width
 #define WIDE_TYPE(type, width) WIDE_TYPE_(type, width)
@@ -43,7 +43,7 @@ static inline FLOATV clt_f16_loadv(WIDE_TYPE(ushort, VW) h) /* as in lanes.clh *
 
 #if !(TB && !TA)
 
-#if TA && TB /* TT: rows of the tile run along n, vectors along m */
+#if TA && TB /* TT: the tile's rows are rows of B, and vectors run along m */
 #define WIDE_DT DTA
 #define NARROW_DT DTB
 #else
@@ -83,7 +83,7 @@ GROUP_SHAPE __kernel void gemm_fwd_simple(GEMM_PARAMS)
     ulong tile = get_global_id(0), per_item = (ulong)wide_tiles * narrow_tiles;
     if (tile >= per_item * batch)
         return;
-    /* remainders by multiplication: for x/y next to x%y the compiler emits `freeze`, which interpreters may
+    /* x%y is computed as x - x/y*y: for x/y next to x%y the compiler emits `freeze`, which interpreters may
      * not know */
     uint z = (uint)(tile / per_item);
     ulong in_item = tile - z * per_item;
@@ -103,7 +103,7 @@ GROUP_SHAPE __kernel void gemm_fwd_simple(GEMM_PARAMS)
     __global const STORAGE(WIDE_DT) *wide = item_b;
     __global const STORAGE(NARROW_DT) *narrow = item_a;
 #endif
-    /* Rows and columns beyond the edge repeat the last one; FINISH skips them. */
+    /* Rows and columns beyond C's edge repeat the last one; FINISH does not store them. */
     ulong row[TILE];
 #pragma unroll
     for (uint r = 0; r < TILE; r++)
@@ -175,7 +175,7 @@ GROUP_SHAPE __kernel void gemm_fwd_dot(GEMM_PARAMS)
     ulong tile = get_global_id(0), per_item = (ulong)row_tiles * column_tiles;
     if (tile >= per_item * batch)
         return;
-    /* remainders by multiplication: for x/y next to x%y the compiler emits `freeze`, which interpreters may
+    /* x%y is computed as x - x/y*y: for x/y next to x%y the compiler emits `freeze`, which interpreters may
      * not know */
     uint z = (uint)(tile / per_item);
     ulong in_item = tile - z * per_item;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Matrix products as a family (cl/tune/family.h): the text of a problem in tuning records, and the standard
- * choice of a backend for a kind of device. It must not know how any backend works, only the times that
+ * choice of a backend for a kind of device. This file must not know how backends work, only the times that
  * their cost models estimate. */
 #include <math.h>
 #include <stdio.h>
@@ -85,8 +85,8 @@ clt_status ocl_gemm_log(ocl_tuning_log *log, const ocl_gemm *gemm)
 
 /* --- the standard choice --- */
 
-/* The matrix unit that the cost models expect to be fastest (an older one has smaller tiles for small
- * products); NULL: none accepts the product. */
+/* The matrix-unit backend that its cost model expects to be fastest (an older one has smaller tiles for
+ * small products); NULL: no such backend accepts the product. */
 static const ocl_matrix_unit *fastest_unit(const ocl_gemm *g, const ocl_device_desc *device)
 {
     const ocl_matrix_unit *best = NULL;
@@ -132,7 +132,8 @@ bool ocl_gemm_is_on_units(const ocl_gemm *g, const ocl_device_desc *device)
 
 bool ocl_gemm_is_possible(const ocl_gemm *g, const ocl_device_desc *device, char *reason, size_t size)
 {
-    /* the backend that accepts most problems on such a device: its reason is the most useful one */
+    /* the backend that accepts most problems on such a device: its reason to refuse this problem is the most
+     * useful one */
     const ocl_variant *general = ocl_prefers_lanes(device) ? &ocl_gemm_lane : &ocl_gemm_tile;
     char other[160];
     for (const ocl_variant *const *v = ocl_gemm_variants; *v != NULL; v++)

@@ -3,7 +3,7 @@
  * GEMM backend `lane` on the host: which problems it accepts, how C is divided into blocks, and the kernel
  * command (kernel in cl/backends/gemm_lane.cl). The one kernel also packs, so there is no workspace, and
  * weights are not packed in advance: a packed element of B serves all rows of a block, which makes packing a
- * few percent of the work. It must not know what the matrices mean. */
+ * few percent of the work. This file must not know what the matrices mean. */
 #include "cl/backends/gemm_lane.h"
 #include "cl/gemm/gemm_windows.h"
 #include "cl/kernels/kernel_shared.clh"
@@ -12,8 +12,8 @@
 
 /* Limits for a block's panel of A and for the whole block. The panel of A is read again for every
  * micro-panel of B and should stay in a part of a core's second-level cache; the sums are accessed once per
- * block of k, in order. An A that is not packed stays in the cache less well, because its rows map to few
- * cache sets. */
+ * block of k, in order. An unpacked A stays in the cache less well, because its rows map to few cache sets,
+ * so its limit is smaller. */
 #define PANEL_BYTES (UINT64_C(400) << 10)
 #define PACKED_BYTES (UINT64_C(960) << 10)
 #define UNPACKED_BYTES (UINT64_C(640) << 10)
@@ -23,11 +23,12 @@
 #define PAGE_BYTES 4096
 #define MICRO_PANELS 4 /* micro-panels of B that the kernel packs together */
 #define MAX_TILES_ACROSS 64
-/* Largest number of rows of a block of moments: cancellation loses at most this factor in the squares. */
+/* Largest number of rows in a block of moments. Cancellation enlarges the relative error of a sum of squares
+ * by at most this factor. */
 #define MOMENT_ROWS 128
-#define MAX_PARTS 2 /* pieces into which the last blocks are cut */
-/* One group per core takes blocks until none is left; above this number of blocks it takes several at a
- * time. */
+#define MAX_PARTS 2 /* number of pieces into which each of the last blocks is cut */
+/* One work-group per core takes blocks until none is left. If there are more blocks than this, it takes
+ * several at a time. */
 #define MAX_TILES (UINT64_C(1) << 20)
 
 /* Costs in units of one fused multiply-add of 16 lanes, per element or as noted. They were measured on a
@@ -37,12 +38,12 @@
 #define COST_PACK_A 0.4
 #define COST_READ_A 0.05
 #define COST_SHARED 0.25    /* added if the operand comes from a cache that the cores share */
-#define COST_FAR 0.6        /* added if it comes from memory each time */
-#define LONG_ROW 128.0      /* elements: rows of A cut this short take twice the time per element */
+#define COST_FAR 0.6        /* added if the operand comes from memory each time */
+#define LONG_ROW 128.0      /* addresses, per multiply-add if A lies along k and is not packed */
 #define COST_UNPACKED 0.025 /* added per multiply-add if A lies along k and is not packed: addresses */
 #define COST_TILE 40.0      /* per tile and block of k: loading and storing the sums */
 #define COST_GROUP 3000.0   /* per block */
-#define COST_UNEVEN 0.3     /* imbalance at the end, in units of the last piece */
+#define COST_UNEVEN 0.3     /* imbalance at the end, in times of one piece */
 
 /* 0: chosen by ocl_lane_choose */
 static const ocl_tunable lane_tunables[] = {{"mr", 5, {0, 6, 8, 12, 14}},
@@ -80,10 +81,11 @@ static uint64_t sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
     return g->k > b->kc ? tile * (uint64_t)b->mt * (uint64_t)b->nt : tile;
 }
 
-/* Bytes of all sums: for k > SUM_STEPS also the sums of finished chains and their rounding errors. They are
- * accessed once per chain, so the limits for caches do not count them; but local memory must hold them. With
- * less than about 2 MB of local memory, blocks of k > SUM_STEPS therefore have fewer tiles (at least a
- * third), and an element of B is packed correspondingly more often. */
+/* Bytes of all sums: for k > SUM_STEPS also the sums of finished chains and their rounding errors. The
+ * limits for caches do not count these additional numbers, because they are accessed only once per chain;
+ * but local memory must hold them. With less than about 2 MB of local memory, blocks with k > SUM_STEPS
+ * therefore have fewer tiles (at least a third), and an element of B is packed correspondingly more
+ * often. */
 static uint64_t all_sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 {
     return (g->k > SUM_STEPS ? 3 : 1) * sums_bytes(g, b);
@@ -104,8 +106,8 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lan
     return panel_a_bytes(g, b) <= PANEL_BYTES && panel_a_bytes(g, b) + sums_bytes(g, b) <= PACKED_BYTES;
 }
 
-/* Cost of the distance to an operand's data. A matrix of windows is read from its image, which has fewer
- * elements. */
+/* Cost of reading an operand, by the cache or memory that holds it. A matrix of windows is read from its
+ * image, which has fewer elements. */
 static double distance_cost(const ocl_gemm *g, int operand, int64_t elements, clt_dtype type)
 {
     int64_t read = (int)g->windows.operand == operand ? g->windows.elements : elements;
@@ -113,8 +115,8 @@ static double distance_cost(const ocl_gemm *g, int operand, int64_t elements, cl
     return bytes > FAR_BYTES ? COST_FAR : bytes > NEAR_BYTES ? COST_SHARED : 0.0;
 }
 
-/* Cost of a block of `mt` rows of tiles. A block of k also ends where a chain of sums ends. Each chain but
- * one stores and loads two more numbers for each sum: the total so far and its rounding error. */
+/* Cost of a block of `mt` rows of tiles. A block of k also ends where a chain of sums ends. Every chain
+ * except one stores and loads two more numbers per sum: the total so far and its rounding error. */
 static double block_cost(const ocl_gemm *g, const ocl_lane_blocks *b, int mt)
 {
     double k = (double)g->k, tiles = (double)mt * b->nt;
@@ -130,8 +132,8 @@ static double block_cost(const ocl_gemm *g, const ocl_lane_blocks *b, int mt)
            (double)mt * b->mr * k * pack_a + tiles * (k_blocks + 2.0 * added_chains) * COST_TILE + COST_GROUP;
 }
 
-/* Cost of the problem on all cores. In the last round some cores still have a whole block while the others
- * already do pieces of the blocks that are cut. The last term allows for a delayed core: it favours small
+/* Cost of the problem on all cores. While some cores compute whole blocks in the last round, the others
+ * already compute pieces of the cut blocks. The last term allows for a delayed core: it favours small
  * pieces. */
 static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *b)
 {
@@ -153,9 +155,9 @@ static void count_blocks(const ocl_gemm *g, const ocl_device_desc *device, int p
     b->cut = b->parts == 1 ? 0 : b->blocks < units ? b->blocks : units;
 }
 
-/* Whether A must be packed. Reasons: it is not f32; it is a matrix of windows; it is less than a tile high;
- * unpacked rows along k would need more address registers than there are (mr > 8); its columns are whole
- * pages apart, so that all their elements map to a few sets of the caches. */
+/* Whether A must be packed. Reasons: it is not f32; it is a matrix of windows; it has fewer rows than a
+ * tile; unpacked rows along k would need more address registers than there are (mr > 8); its columns are
+ * whole pages apart, so that all elements of a row map to a few sets of the caches. */
 static bool must_pack(const ocl_gemm *g, int mr)
 {
     bool far_apart = g->ta && g->lda * (int64_t)sizeof(float) % PAGE_BYTES == 0;
@@ -165,9 +167,9 @@ static bool must_pack(const ocl_gemm *g, int mr)
 
 /* Register blocking: the accumulators, nv vectors of the micro-panel and one broadcast must fit into the
  * vector registers: 16 of 4 or 8 floats, or 32 of 16. With 32 there is room for 14 rows of two vectors, but
- * 8 hide the latency of fma as well, need no packed A, and were faster (docs/measurements.md, GEMM). kc is
- * chosen so that a micro-panel of B and, if packed, a tile of A share the first-level cache with the next
- * ones; blocks of kc divide a chain of sums. */
+ * 8 rows also hide the latency of fma, need no packed A, and were faster (docs/measurements.md, GEMM). kc is
+ * so small that a micro-panel of B and, if packed, a tile of A fit into the first-level cache together with
+ * the next ones; blocks of kc divide a chain of sums. */
 static void choose_tile(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *wanted,
                         bool pack_a, ocl_lane_blocks *b)
 {
@@ -185,7 +187,7 @@ typedef struct lane_search {
     const ocl_device_desc *device;
     const ocl_lane_blocks *wanted;
     ocl_lane_blocks best;
-    double time; /* 0: none found */
+    double time; /* 0: no block fits */
 } lane_search;
 
 static void consider(lane_search *s, ocl_lane_blocks *b)
@@ -237,7 +239,7 @@ bool ocl_lane_choose(const ocl_gemm *g, const ocl_device_desc *device, const ocl
     return s.time > 0.0;
 }
 
-/* Accepts a problem if the smallest block fits. */
+/* Accepts a problem if the smallest block fits into local memory. */
 static bool lane_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     const ocl_gemm *g = problem;
@@ -296,9 +298,9 @@ static uint64_t moment_blocks(const ocl_gemm *g, const ocl_lane_blocks *b)
 
 static clt_status lane_emit(ocl_emitter *e, const void *problem)
 {
-    /* The forward products of a model have several epilogues in one layout (B transposed), and a program for
-     * each would compile for a second or two. So there these operands are optional pointers; other products
-     * seldom have them. */
+    /* Forward products of a model (B transposed) have several combinations of epilogues, and a program for
+     * each would compile for a second or two. So in this layout the epilogue's operands are optional
+     * pointers; other products seldom have them. */
     ocl_gemm own = *(const ocl_gemm *)problem;
     const ocl_gemm *g = &own;
     own.optional_operands = own.tb && own.windows.operand == OCL_WINDOWS_NONE;

@@ -2,23 +2,24 @@
  *
  * GEMM backend `lane`, for CPU devices: a work-group is one work-item, which computes blocks of C as a
  * blocked matrix product does on one core. It walks k in blocks of kc; per block it packs NR columns of
- * op(B) at a time into local memory (a micro-panel: converted to f32, transposed where the layout asks for
- * it; MICRO_PANELS of them together), and multiplies the micro-panel, now in the first cache level, with all
- * its rows of A, MR at a time, in MR x NV accumulators of sixteen lanes. An A of f32 may be read in place;
- * otherwise A is packed once per block of k. The data that packing will read next, and the lines of C that a
- * tile will write, are prefetched.
+ * op(B) at a time into local memory (a micro-panel: converted to f32, transposed where the layout needs it;
+ * MICRO_PANELS of them together). It multiplies the micro-panel, now in the first-level cache, with all rows
+ * of A of the block, MR at a time, in MR x NV accumulators of sixteen lanes. An A of f32 may be read in
+ * place; otherwise A is packed once per block of k. The data that packing will read next, and the lines of C
+ * that a tile will write, are prefetched.
  *
  * Every sum runs over k in order with fma, in chains of SUM_STEPS steps whose sums are added with
- * compensation (long_sum.clh), whatever the blocks are: no choice of MR, NV, kc, mt or nt changes a bit, and
+ * compensation (long_sum.clh), for all sizes of blocks: no choice of MR, NV, kc, mt or nt changes a bit, and
  * backend `simple` gives the same bits in the layouts NN, TN and TT. Host side: cl/backends/gemm_lane.c.
  *
  * Moments (MOMENTS) are computed tile by tile while the rows are in registers. A block of moments is
  * MOMENT_TILES tiles, or fewer where a unit of work may end, so that the result does not depend on the units
  * of work.
  *
- * Local memory: panel_b MICRO_PANELS*kc*NR floats; panel_a mt*kc*MRP (PACK_A); sums mt*nt tiles of MR*NR
- * when k > kc, else one, and three times as many when k > SUM_STEPS: sums of the chain in progress, sums of
- * the chains before it, and the rounding errors of these. Offsets inside blocks are 32-bit, bases 64-bit. */
+ * Local memory: panel_b has MICRO_PANELS*kc*NR floats, panel_a mt*kc*MRP (PACK_A). The sums have mt*nt tiles
+ * of MR*NR floats when k > kc, otherwise one tile, and three times as many when k > SUM_STEPS: sums of the
+ * current chain, totals of the chains before it, and the rounding errors of these totals. Offsets inside
+ * blocks are 32-bit, bases 64-bit. */
 #include "common.clh"
 #include "lanes.clh"
 #include "long_sum.clh"
@@ -27,7 +28,7 @@
 #include "gemm_epilogue.clh"
 #include "gemm_operands.clh"
 
-/* 1: A, 2: B is a matrix of windows of an image (gemm_windows.clh); layouts NT, NN and TN */
+/* 1: A, 2: B is a matrix of windows of an image (gemm_windows.clh); only in layouts NT, NN and TN */
 #pragma option WINDOWS 0
 #if WINDOWS
 #include "gemm_windows.clh"
@@ -38,7 +39,7 @@
 
 #pragma option MR 6       /* rows of a tile */
 #pragma option NV 1       /* float16 vectors along a tile's columns */
-#pragma option PACK_A 0   /* needed when A is not f32 or windows, and when m < MR */
+#pragma option PACK_A 0   /* needed if A is not f32, is windows, or has fewer than MR rows */
 #pragma option PREFETCH 0 /* 1: software prefetch, where the compiler has a builtin for it */
 
 #pragma option MICRO_PANELS 4 /* micro-panels of B that are packed together, a power of two */
@@ -51,11 +52,11 @@
 #define MOMENT_TILES (MOMENT_ROWS / MR)
 
 #pragma option CHAINS 0 /* 1: k > SUM_STEPS; this code would make other products slower */
-/* 1: whole tiles are finished from registers, with MR * NV copies of the epilogue's code */
+/* 1: whole tiles are finished directly from registers, which needs MR * NV copies of the epilogue's code */
 #pragma option DIRECT 0
 
 #define NR (LANES * NV) /* columns of a tile */
-#if TA /* floats between the columns of a packed tile of A; TRANSPOSE8 writes eight at a time */
+#if TA /* floats from one column of a packed tile of A to the next; TRANSPOSE8 writes eight at a time */
 #define MRP MR
 #else
 #define MRP ((MR + 7) / 8 * 8)
@@ -104,7 +105,8 @@ CLT_INLINE void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ulong
                        uint tiles, __local float *panel)
 {
 #if TA
-    /* eight tiles at a time: whole cache lines of A's rows, and not too many write streams */
+    /* packs eight tiles at a time, which reads whole cache lines of A's rows without too many streams of
+     * writes */
     for (uint first = 0; first < tiles; first += 8) {
         uint i = i0 + first * MR, count = min(tiles - first, 8u), whole = min(count, (m - i) / MR);
         __global const STORAGE(DTA) *column = a + k0 * lda + i;
@@ -195,13 +197,13 @@ CLT_INLINE void pack_windows_a(__global const STORAGE(DTA) * a, const clt_window
 }
 #endif
 #define A_SPACE __local const float
-#define A_COLUMN MRP /* distance between neighbours along k */
+#define A_COLUMN MRP /* elements of A from one step of k to the next */
 #else
 #define A_SPACE __global const float
 #define A_COLUMN a_column
 #endif
 
-/* Distance between neighbours along m: if it is 1, the addresses of a step are one register and
+/* Elements of A from one row to the next: if it is 1, the addresses of a step are one register and
  * constants. */
 #if TA || PACK_A
 #define A_ROW 1
@@ -209,7 +211,7 @@ CLT_INLINE void pack_windows_a(__global const STORAGE(DTA) * a, const clt_window
 #define A_ROW a_row
 #endif
 
-/* One step of k: `at` steps after the position of `a` and `panel`. */
+/* One step of k, `at` steps after the position to which `a` and `panel` point. */
 #define STEP(at)                                                                                             \
     do {                                                                                                     \
         float16 w_[NV];                                                                                      \
@@ -220,8 +222,9 @@ CLT_INLINE void pack_windows_a(__global const STORAGE(DTA) * a, const clt_window
         }                                                                                                    \
     } while (0)
 
-/* acc += a tile of A times the packed micro-panel; a_row, a_column: distances between elements of an A that
- * is not packed. Prefetches are spread over the work, because many at once would wait for each other. */
+/* acc += a tile of A times the packed micro-panel; a_row, a_column: elements from one row, or column, of an
+ * unpacked A to the next. Prefetches are spread over the work, because many issued together would wait for
+ * each other. */
 CLT_INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, ulong a_column,
                          __local const float *panel, uint kn, clt_ahead *ahead, clt_ahead *ahead_a)
 {
@@ -252,18 +255,18 @@ CLT_INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, ulong a_c
 
 /* The order of the work: blocks of mt x nt tiles, along rows first, then columns, then batch items. The
  * first `whole` blocks are one unit of work each; each of the others is cut into `parts` pieces of rows,
- * which are a unit each. A variable `tile` is the number of such a unit. */
+ * each of them a unit. A variable named `tile` is the number of a unit. */
 typedef struct clt_grid {
     uint mt, nt, parts, row_tiles, column_tiles, row_blocks;
-    /* blocks of a batch item; blocks that are not cut; number of units of work */
+    /* per_item: blocks of a batch item; whole: blocks that are not cut; tiles: units of work */
     ulong per_item, whole, tiles;
 } clt_grid;
 
 typedef struct clt_place {
-    uint z, first_row, rows, first_column, columns; /* batch item; tiles */
+    uint z, first_row, rows, first_column, columns; /* z: batch item; the others count tiles */
 } clt_place;
 
-/* The place of a unit of work. The last piece of a block may have no rows. */
+/* The position of a unit of work. The last piece of a block may have no rows. */
 
 static inline clt_place place_of(const clt_grid *grid, ulong tile)
 {
@@ -288,8 +291,8 @@ static inline clt_place place_of(const clt_grid *grid, ulong tile)
     return place;
 }
 
-/* The number of steps of k that are packed together from step k0 on: a chain of sums ends at the end of one
- * of these blocks. */
+/* The number of steps of k that are packed together from step k0 on. No block of k crosses the end of a
+ * chain of sums. */
 static inline uint block_steps(ulong k0, ulong k, uint kc)
 {
 #if CHAINS
@@ -299,8 +302,8 @@ static inline uint block_steps(ulong k0, ulong k, uint kc)
 }
 
 #if CHAINS
-/* Adds the chain in acc to `total`, whose rounding error is `lost`, and leaves the sum in acc. Stores it,
- * too, unless this is the last chain. */
+/* Adds the chain in acc to `total`, whose rounding error is `lost`, and leaves the sum in acc. Also stores
+ * the sum, unless this is the last chain. */
 CLT_INLINE void add_chain(float16 acc[MR][NV], __local float *total, __local float *lost, bool first,
                           bool last)
 {
@@ -323,11 +326,11 @@ CLT_INLINE void add_chain(float16 acc[MR][NV], __local float *total, __local flo
 
 /* gemm_fwd_lane: computes C in blocks of mt x nt tiles; each of the last `cut` blocks is cut into `parts`
  * pieces. Groups take `share` units of work at a time from the tile counter until none is left, so that a
- * slow core delays the end by at most one piece; results do not depend on which group does a block. While
- * whole blocks are left, a group takes its next ones early, to prefetch their operands. share > 1: no blocks
- * are cut. The hint says that the code is already vectorised: without it Intel's compiler also makes a
- * kernel that runs several work-items at once, which groups of one item never use, and takes 5 s instead of
- * 0.3. */
+ * slow core delays the end by at most one piece. Results do not depend on which group computes a block.
+ * While whole blocks are left, a group takes its next units early, to prefetch their operands. If share > 1,
+ * no blocks are cut. The hint says that the code is already vectorised. Without it Intel's compiler also
+ * makes a kernel for several work-items at a time, which groups of one item never use, and takes 5 s instead
+ * of 0.3 s. */
 __attribute__((vec_type_hint(float16))) __attribute__((reqd_work_group_size(1, 1, 1))) __kernel void
 gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *tile_counter,
               uint share, uint cut, uint parts, __local float *panel_b,
@@ -382,7 +385,8 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
                 until = next + share;
                 known = true;
             }
-            /* to prefetch: the next block of k, or the first one of the next block of C, or nothing */
+            /* The data to prefetch: the next block of k, or the first one of the next block of C, or
+             * nothing. */
             clt_place after = place;
             ulong after_k0 = k0 + kn;
             uint after_kn = block_steps(after_k0, k, kc);
@@ -440,8 +444,8 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
 #if PACK_A
                     multiply(acc, panel_a + it * kn * MRP, 1, MRP, panel, kn, &ahead, &ahead_a);
 #else
-                    /* the last rows of C: a full tile that ends there and overlaps the previous one; only
-                     * its new rows are stored */
+                    /* The last rows of C are computed as a full tile that ends there and overlaps the tile
+                     * before it. Only its new rows are stored. */
                     skip = MR - height;
                     i -= skip;
                     height = MR;

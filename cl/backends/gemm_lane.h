@@ -17,9 +17,9 @@ typedef struct ocl_lane_blocks {
     int parts;
 } ocl_lane_blocks;
 
-/* Chooses the tile by the device's vector registers, and the blocks by a cost model of packing, load
- * imbalance and tile edges. Values that are not 0 in `wanted` (may be NULL) are kept. False when no block
- * fits the device's local memory. */
+/* Chooses the register tile by the device's vector registers, and the blocks by a cost model of packing,
+ * load imbalance and tile edges. Members of `wanted` (may be NULL) that are not 0 are used unchanged. False
+ * when no block fits the device's local memory. */
 bool ocl_lane_choose(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_lane_blocks *wanted,
                      ocl_lane_blocks *out);
 /* Local memory of one work-group, bytes. */

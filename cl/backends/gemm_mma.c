@@ -2,23 +2,25 @@
  *
  * GEMM backend `mma` on the host, for GPUs with matrix units: which problems it accepts, what its forms need
  * and cost (cl/gemm/gemm_forms.c chooses), which instructions a device has for them, and the kernel command
- * (cl/backends/gemm_mma.cl). It must not know what the matrices mean, and it decides by what a probe has
- * shown of the device.
+ * (cl/backends/gemm_mma.cl). This file must not know what the matrices mean, and it decides by what a probe
+ * has shown of the device.
  *
  * Why these tile sizes. A warp reads (WM + WN) * 32 bytes for 16 * WM * WN multiply-adds. With 64 x 32 that
- * is 10.7 multiply-adds a byte, or 8 if the bytes that copies write of a 128 x 128 tile are counted; 64 x 64
- * warps and 256 x 128 tiles reach 11.9. An SM of Ampere (1024 a clock, 128 bytes a clock of local memory)
- * needs 8, one of Hopper, with these instructions, about 10. A 128 x 128 x 32 tile is 16 KiB, and three of
- * them the 48 KiB that NVIDIA's driver reports; 256 x 128 has room for two there, and for four (96 KiB)
- * where a probe has shown that a work-group may have that much. f32 elements take BK 16 for the same bytes.
+ * is 10.7 multiply-adds a byte, or 8 if the bytes that copies write for a 128 x 128 tile are counted too;
+ * warps of 64 x 64 in tiles of 256 x 128 reach 11.9. An SM of Ampere (1024 multiply-adds and 128 bytes of
+ * local memory a clock) needs 8, an SM of Hopper, with these instructions, about 10. The slot for a tile of
+ * 128 x 128 x 32 takes 16 KiB, so three slots fill the 48 KiB that NVIDIA's driver reports. For 256 x 128
+ * two slots fit there, and four (96 KiB) where a probe has shown that a work-group may have that much. For
+ * f32, BK is 16, which takes the same bytes.
  *
- * Occupancy. 64 x 32 sums of a warp are 64 registers an item, fragments 24, addresses and copies in flight
- * the rest of about 125 (ptxas, tests/e2e/test_gemm_ptx.sh): two work-groups of 256 items on an SM with 64
- * Ki registers. 64 x 64 (the 256 x 128 and 128 x 256 forms) takes 128 for the sums alone and 212 to 254 in
- * all: one work-group of 256 items, 8 warps, on an SM. It has as many sums there as two work-groups of the
- * smaller form, and a step of 16 is 64 independent multiplications of a warp, enough to hide their latency,
- * for a quarter fewer bytes of fragments and of global memory each. tf32 takes as many registers with 64 x
- * 32, and 217 to 224 with 64 x 64. wmma takes up to 165. */
+ * Occupancy. An item of a 64 x 32 warp has 64 registers of sums, 24 of fragments, and about 125 in all with
+ * addresses and copies in flight (ptxas, tests/e2e/test_gemm_ptx.sh): two work-groups of 256 items fit on an
+ * SM with 64 Ki registers. With 64 x 64 (the 256 x 128 and 128 x 256 forms) the sums alone take 128
+ * registers, and all take 212 to 254: one work-group of 256 items, 8 warps, fits on an SM. This one has as
+ * many sums as two work-groups of the smaller form. In 16 steps of k a warp does 64 independent
+ * multiplications, enough to hide their latency, and each needs a quarter fewer bytes of fragments and of
+ * global memory. tf32 takes equally many registers with 64 x 32, and 217 to 224 with 64 x 64. wmma takes up
+ * to 165. */
 #include "cl/backends/gemm_mma.h"
 #include "cl/gemm/gemm_windows.h"
 #include "cl/kernels/kernel_shared.clh"
@@ -27,12 +29,12 @@
 #include <stdio.h>
 
 #define WARP 32
-#define MOST_STEPS 64 /* bk of any form */
+#define MOST_STEPS 64 /* largest bk of all forms */
 
 /* Three or four stages hide the memory's latency. The small forms are for products that would leave compute
  * units idle; small forms with two stages also serve devices without asynchronous copies. Of forms with
- * equal cost in the model the first one is chosen, so large forms whose stages exceed 48 KiB come before
- * those with fewer stages, for devices on which a probe showed more local memory. bk is for 16-bit
+ * equal cost in the model the first one is chosen. So large forms whose stages exceed 48 KiB, for devices on
+ * which a probe showed more local memory, come before large forms with fewer stages. bk is for 16-bit
  * elements. */
 #define FORM(m, n, k, rows, columns, slots)                                                                  \
     {                                                                                                        \
@@ -78,8 +80,8 @@ int ocl_mma_items(const ocl_gemm_form *f)
     return f->bm / f->pm * (f->bn / f->pn) * WARP;
 }
 
-/* SLOT_A, SLOT_B of the kernel: rows along k or across it; padded for Volta, whose loads cannot use the
- * swizzle. */
+/* Chunks of a slot: SLOT_A, SLOT_B of the kernel. `along`: rows of local memory run along k. Rows are padded
+ * for Volta, whose loads cannot use the swizzle. */
 static uint64_t slot_chunks(const ocl_gemm *g, const ocl_gemm_form *f, bool along, int lines)
 {
     int rows = along ? lines : f->bk, pitch = (along ? f->bk : lines) / chunk(g) + (f->sm < 75);
@@ -155,7 +157,7 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
 {
     bool regular = f->bm >= f->pm && f->bn >= f->pn && f->stages >= 2 && f->bk >= 2 * chunk(g);
     return regular && has_generation(g, device, f->sm) &&
-           /* before 80 copies go through registers, and fill only one slot ahead */
+           /* before generation 80 copies go through registers, so only one slot can be filled ahead */
            (f->sm >= 80 || f->stages == 2) && ocl_mma_items(f) <= ocl_form_max_items(device) &&
            f->pm * f->pn <= 64 * 64 && /* at most 128 registers for the sums of an item */
            local_bytes(g, device, f) <= ocl_form_room(&ocl_mma_family, device);
@@ -167,16 +169,16 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
  * local memory. So a tile of 64 x 64, which reads twice as many bytes per multiply-add as one of 128 x 128,
  * is bound by the cache.
  *
- * Windows of an image have no term of their own, because their instructions never bound a step: in every
- * tile all instructions of a step take at most half of the clocks in which its bytes come from the cache
- * (sm_90, ptxas, clocks of instructions and of bytes in the gradient of a weight: 252 of 576 with 128 x 128,
- * 103 of 288 with 64 x 64, 69 of 144 with 32 x 32; in small tiles multiplications take less than that). Only
- * windows that are read element by element, from images with few channels, take longer, by half; but they do
- * so in every tile, in proportion to its rows, so the choice stays the same. */
+ * There is no term for windows of an image, because their instructions never bound a step: for every tile
+ * size, all instructions of a step take at most half of the clocks in which its bytes come from the cache.
+ * (Clocks of instructions and of bytes in the gradient of a weight, sm_90, ptxas: 252 of 576 with 128 x 128,
+ * 103 of 288 with 64 x 64, 69 of 144 with 32 x 32; in small tiles multiplications take less.) Only windows
+ * that are read element by element, from images with few channels, take longer, by half. They do so for
+ * every tile size, in proportion to its rows, so the choice stays the same. */
 
-/* multiply-adds in the time of reading a byte from the second-level cache */
+/* multiply-adds in the time in which a byte is read from the second-level cache */
 #define FMA_PER_CACHE_BYTE 36.0
-#define FMA_PER_LOCAL_BYTE 8.0    /* to or from local memory */
+#define FMA_PER_LOCAL_BYTE 8.0    /* a byte to or from local memory */
 #define FMA_PER_MEMORY_BYTE 120.0 /* from memory */
 #define COST_STEP 6000.0          /* per step: a barrier, addresses, waiting for copies */
 #define COST_TILE 2000000.0       /* per work-group: start, first tiles, storing C: about 2 us */
@@ -202,7 +204,7 @@ static double side_by_side(const ocl_device_desc *device, const ocl_mma_work *w,
     return resident < 1.0 ? 1.0 : (double)(int)resident;
 }
 
-/* Time until the last compute unit ends, if each group has a share of the steps. */
+/* Time until the last compute unit ends, with stream-k: each group has a share of all steps. */
 static double stream_time(const ocl_gemm_form *f, const ocl_form_shares *s, double step, double tile)
 {
     double own = s->own_parts > 0 ? (double)s->part_steps * step + tile : 0.0;
@@ -238,7 +240,7 @@ double ocl_mma_time(const ocl_gemm *g, const ocl_device_desc *device, const ocl_
 
 static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
-    /* matrix units are half as fast for f32, and before 80 */
+    /* matrix units are half as fast for f32, and for 16-bit types before generation 80 */
     double bytes = (double)clt_dtype_bytes(g->type_a);
     double warps = ocl_mma_items(f) / (double)WARP;
     ocl_mma_work work = {.items = ocl_mma_items(f),

@@ -2,35 +2,37 @@
  *
  * GEMM backend `mma`, for GPUs with matrix units: A and B of one 16-bit type, or f32 rounded to 10 bits of
  * mantissa (MMA_TF32); f32 sums. A work-group computes a BM x BN tile of C, each of its warps a WM x WN
- * part. Tiles of A and B of BK steps of k go through STAGES slots of local memory: while one is multiplied,
- * the next STAGES - 1 are on their way from global memory. Any layout, any size, any stride; A or B may be
- * the matrix of windows of an image, which is never stored (WINDOWS, gemm_window_tiles.clh). Host side:
- * cl/backends/gemm_mma.c, which gives the reasons for the tile sizes. Must not know what the matrices mean.
+ * part. Tiles of A and B of BK steps of k go through STAGES slots of local memory: while one slot is
+ * multiplied, the next STAGES - 1 are being filled from global memory. Any layout, any size, any stride; A
+ * or B may be the matrix of windows of an image, which is never stored (WINDOWS, gemm_window_tiles.clh).
+ * Host side: cl/backends/gemm_mma.c, which gives the reasons for the tile sizes. Must not know what the
+ * matrices mean.
  *
- * Instructions. A scheduler issues one a clock, and a matrix multiplication occupies the matrix unit for 8
- * clocks (Ampere) or about 6.5 (Hopper), so all other instructions of a step must fit in between. Steps
- * whose tiles are whole therefore have a loop of their own: its copies need no zero-filling (a copy with a
+ * Instructions. A scheduler issues one instruction a clock, and a matrix multiplication occupies the matrix
+ * unit for 8 clocks (Ampere) or about 6.5 (Hopper), so all other instructions of a step must fit in between.
+ * Steps whose tiles are whole therefore have a separate loop: its copies need no zero-filling (a copy with a
  * size is about 18 instructions), an item's pointers and local addresses are advanced by constants instead
  * of being computed again, the first fragments are loaded before the copies start, and the copies are issued
- * between the multiplications. Tiles at the edges, the last steps of k and operands that are not aligned
- * take a second loop. A step of 128 x 128 x 32 is 77 to 87 instructions for 32 multiplications on sm_80, 78
- * to 91 on sm_90, where 256 and about 208 can be issued in that time; a step of f32, 128 x 128 x 16, is
- * about 141 and 108 to 120 (docs/results.md). f32 is rounded once, by the item that copied it, before the
+ * between the multiplications. A second loop is for tiles at the edges, the last steps of k and unaligned
+ * operands. A step of 128 x 128 x 32 has 77 to 87 instructions for 32 multiplications on sm_80, 78 to 91 on
+ * sm_90, while 256 and about 208 can be issued in that time. A step of f32, 128 x 128 x 16, has about 141 on
+ * sm_80, 108 to 120 on sm_90 (docs/results.md). f32 is rounded once, by the item that copied it, before the
  * barrier that makes it visible; if fragments were rounded, every warp that reads them would round again.
  *
- * Lines and steps. A tile has the same order in local as in global memory: rows in which as many
- * neighbouring elements as fill 16 bytes are a chunk. Rows are lines of the matrix when k runs along them (A
- * plain, B transposed), steps of k otherwise, and the fragment loads transpose where needed. Chunk c of row
- * r is stored at chunk c ^ SWIZZLE(r): eight rows of one chunk, which a fragment load reads together, are
- * then in eight different groups of four banks. Volta's loads (wmma) cannot use a swizzle, so there rows are
- * padded by one chunk instead.
+ * Lines and steps. A tile has the same order in local as in global memory: rows of chunks, which are
+ * neighbouring elements that together fill 16 bytes. Where k runs along the rows (A plain, B transposed), a
+ * row is a line of the matrix, which is a row of A or a column of B; otherwise a row is a step of k.
+ * Fragment loads transpose where needed. Chunk c of row r is stored at chunk c ^ SWIZZLE(r): eight rows of
+ * one chunk, which a fragment load reads together, are then in eight different groups of four banks. Volta's
+ * loads (wmma) cannot use a swizzle, so there rows are padded by one chunk instead.
  *
- * Pairs of steps. No fragment load transposes f32 rows of steps of k. There an item brings the same four
- * lines of steps r and r + 4. As it rounds them, it writes them back in the order in which an item
- * multiplies them: steps r and r + 4 of two lines, then of the other two. So a fragment is one load of 16
- * bytes. It holds neighbouring lines where the multiplication counts lines 8 apart (of A) or fragments apart
- * (of B). Rows or columns of the sums then belong to other lines, as LINE_OF_ROW and spread_sums say; the
- * values of the sums do not change.
+ * Pairs of steps. No fragment load can transpose f32 elements in rows that are steps of k. For such a tile
+ * an item copies the same four lines of steps r and r + 4. When it rounds them, it writes them back in the
+ * order in which items multiply them: steps r and r + 4 of two lines, then of the other two. So an item
+ * loads its part of a fragment by one load of 16 bytes. This part holds neighbouring lines, while the
+ * instruction assumes lines that are 8 apart (A) or in different fragments (B). The rows or columns of the
+ * sums therefore belong to other lines, which LINE_OF_ROW and spread_sums compute; the values of the sums do
+ * not change.
  *
  * C. Sums go through local memory, sixteen rows of every warp at a time, so that an item finishes VC
  * neighbours of a row: C and the operands of the epilogue are read and written 16 bytes at a time where they
@@ -42,7 +44,7 @@
 #include "common.clh"
 #include "lanes.clh"
 
-#pragma option DTA f16 /* the same for A and B: bf16 with MMA_BF16, f32 with MMA_TF32, else f16 */
+#pragma option DTA f16 /* one type for A and B: bf16 with MMA_BF16, f32 with MMA_TF32, else f16 */
 #pragma option DTB DTA
 #include "gemm_epilogue.clh"
 #include "gemm_operands.clh"
@@ -51,7 +53,7 @@
 #pragma option BM 64 /* tile of C; all sizes are powers of two */
 #pragma option BN 64
 #pragma option BK 32 /* at least two chunks */
-#pragma option WM 32 /* part of a warp: WM and WN at least 16 */
+#pragma option WM 32 /* the part of C of one warp: WM and WN at least 16 */
 #pragma option WN 32
 #pragma option STAGES 3    /* at least 2 */
 #pragma option ALIGNED_A 1 /* 1: every chunk of A (of B) is aligned to 16 bytes */
@@ -60,7 +62,7 @@
 #include "local_argument.clh"
 #include "mma.clh"
 
-/* STAGES - 2 as a literal: batches of copies that may be pending while a tile is multiplied. */
+/* STAGES - 2 as a literal: number of batches of copies that may be pending while a tile is multiplied. */
 #if STAGES == 3
 #define STAGES_LEFT 1
 #elif STAGES == 4
@@ -104,8 +106,8 @@
 #define SLOT_A (ROWS(ALONG_A, BM) * PITCH(ALONG_A, BM)) /* chunks */
 #define SLOT_B (ROWS(ALONG_B, BN) * PITCH(ALONG_B, BN))
 #define SLOT (SLOT_A + SLOT_B)
-/* Row pitch of sums in local memory: eight rows of pairs, or two rows of four vectors of four, are in
- * different banks. */
+/* Floats from one row of sums to the next in local memory, so that eight rows of pairs, or two rows of four
+ * vectors of four, are in different banks. */
 #define LINE_FLOATS (BN + (!PAIRED(ALONG_B) ? 8 : WN < 32 ? 16 : 4))
 #define SLAB_FLOATS (WARPS_DOWN * 16 * LINE_FLOATS)
 #define MOMENT_CHUNKS ((MOMENT_FLOATS + 3) / 4)
@@ -117,9 +119,9 @@
 #define LOCAL_CHUNKS (SLAB_FLOATS / 4)
 #endif
 
-/* A place is an address in local memory, in bytes. With NVIDIA's compiler it is the 32-bit address in the
- * work-group's local memory, which instructions take directly; elsewhere it is relative to the start of the
- * slots. The slots are aligned to 128 bytes. */
+/* A place is an address in local memory, in bytes. With NVIDIA's compiler it is the 32-bit address that
+ * instructions for local memory take; otherwise it is relative to the start of the slots. The slots are
+ * aligned to 128 bytes. */
 #ifdef __NV_CL_C_VERSION
 #define FIRST_PLACE(memory) ((uint)(size_t)(memory))
 #define AT(memory, place) ((__local uchar *)(size_t)(place))
@@ -154,7 +156,7 @@ DEFINE_PLACES(a, BM, ALONG_A, ALIGNED_A, PAIR_A)
 DEFINE_PLACES(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
 
 /* The operations that differ between a matrix in memory and one of windows: PASS copies chunk p of the next
- * tile of A (of B), BRING copies the whole tile with all checks, GO_ON moves to the tile after it. */
+ * tile of A (of B), BRING copies the whole tile with all checks, GO_ON advances to the tile after that. */
 #if WINDOWS == 1
 #define PASS_A(p) pass_a(memory, to_left, raw_a, from_left[p], p, WINDOW_INSIDE(&window_tile, p), a)
 #define BRING_A(left) bring_a(memory, to_left, raw_a, from_left, &windows, &window_tile, left, a)
@@ -184,15 +186,16 @@ DEFINE_PLACES(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
 
 #if MMA_SM >= 75
 
-/* Fragments of 16 lines of A, of B: four 8 x 8 matrices (of f32: 8 x 4); 1 and 2 of A are the lower left and
- * the upper right one, of B those with more steps and with more columns. An item gives the start of its row
- * of one of them. With pairs of steps it reads its own part instead: lane 4 g + t reads steps t and t + 4 of
- * two of the lines from 4 g on, every 32 lines, or of lines 2 g and 2 g + 1 of 16.
- *   at_NAME(line): the item's address for the fragment of the first steps, when the warp's part starts at
+/* Fragments of 16 lines of A, of B: four matrices of 8 x 8 elements (f32: 8 x 4). For A, matrix 1 is the
+ * lower left one and 2 the upper right one; for B, matrix 1 has later steps, and 2 more columns. An item
+ * passes the address of its row of one of the matrices. With pairs of steps it reads its own part instead:
+ * lane 4 g + t reads steps t and t + 4 of two of the four lines from 4 g on, every 32 lines, or, in parts of
+ * 16 lines, of lines 2 g and 2 g + 1.
+ *   at_NAME(line): the item's address for the fragment of the first steps, if the warp's part starts at line
  *       `line` of the tile
  *   fragment_NAME(memory, at, i, step): fragment i of the warp, from chunk `step` of k on. Its address
- *       differs from `at` by constants: 16 lines and two chunks change bits that the swizzle leaves alone,
- *       or changes alike. */
+ *       differs from `at` by constants: moving by 16 lines or two chunks changes only bits that the swizzle
+ *       does not change, or changes equally for both addresses. */
 #define DEFINE_FRAGMENT(name, tile_lines, along, lines_first, part)                                          \
     static inline uint at_##name(uint line)                                                                  \
     {                                                                                                        \
@@ -251,8 +254,8 @@ DEFINE_FRAGMENT(b, BN, ALONG_B, false, WN)
     }
 
 /* Writes sixteen rows of this warp's sums (fragments i) to local memory at `to`, with LINE_FLOATS floats per
- * row. With pairs of steps, column g of four fragments belongs to columns 4 g to 4 g + 3 (of two fragments:
- * 2 g and 2 g + 1), and an item has columns 2 t and 2 t + 1 of each. */
+ * row. With pairs of steps, column g of four fragments belongs to columns 4 g to 4 g + 3 of C (of two
+ * fragments: to 2 g and 2 g + 1), and an item has columns 2 t and 2 t + 1 of each fragment. */
 CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 {
     __local float *rows = to + (MMA_LANE >> 2) * LINE_FLOATS;
@@ -315,11 +318,11 @@ CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 
 #endif
 
-/* STEP(whole): one step of the main loop: multiplies slot `now` and starts to copy the tiles of STAGES - 1
- * steps later to the slot that was multiplied before. For whole tiles, an item's copies are spread between
- * the first multiplications; other tiles are copied with all checks before the multiplications. Addresses
- * advance by the same number in every step or, for a matrix of windows, as the item's counter says
- * (WINDOWS_GO_ON). */
+/* STEP(whole): one step of the main loop: multiplies slot `now` and starts to copy the tiles of the step
+ * STAGES - 1 steps later into the slot that was multiplied in the step before. For whole tiles, an item's
+ * copies are spread between the first multiplications; other tiles are copied with all checks before the
+ * multiplications. Addresses advance by the same number in every step or, for a matrix of windows, as the
+ * item's counter says (WINDOWS_GO_ON). */
 #define ITEM_COPIES (ITEM_CHUNKS(ALONG_A, BM) + ITEM_CHUNKS(ALONG_B, BN))
 #define COPIES_BEFORE(row) ((row)*ITEM_COPIES / MI)
 #define COPY_ONE(p)                                                                                          \
@@ -357,7 +360,7 @@ CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
         now += on;                                                                                           \
         ahead = on;                                                                                          \
     } while (0)
-/* Starts the copies of the tiles of step s; parts of these may not exist. */
+/* Starts the copies of the tiles of step s, parts of which may not exist. */
 #define BRING(s)                                                                                             \
     do {                                                                                                     \
         int left_ = (int)min(depth - (s)*BK, (uint)BK);                                                      \
@@ -460,7 +463,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TI
     /* Number of steps whose tiles are whole. */
     bool whole_a = WINDOWS == 1 || lines_a == BM, whole_b = WINDOWS == 2 || lines_b == BN;
     uint whole = ALIGNED_A && ALIGNED_B && whole_a && whole_b ? depth / BK : 0;
-    /* The slot that is multiplied, and its distance to the slot to fill. */
+    /* The place of the slot that is multiplied, and the distance from it to the slot to fill, in bytes. */
     uint now = 0, ahead = (uint) - (STAGES - 1) * 16 * SLOT;
 #if defined(__NV_CL_C_VERSION)
     whole = whole > STAGES - 1 ? whole - (STAGES - 1) : 0;

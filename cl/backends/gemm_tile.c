@@ -2,15 +2,15 @@
  *
  * GEMM backend `tile` on the host, for GPUs: which problems it accepts, what its forms need and cost
  * (cl/gemm/gemm_forms.c chooses), and the kernel commands (kernels in cl/backends/gemm_tile.cl, which also
- * gives the reasons for the forms). It must not know what the matrices mean, and it decides by capabilities
- * of a device, never by its name. */
+ * gives the reasons for the forms). This file must not know what the matrices mean, and it decides by
+ * capabilities of a device, never by its name. */
 #include "cl/backends/gemm_tile.h"
 #include "cl/gemm/gemm_windows.h"
 
 #include <stddef.h>
 #include <stdio.h>
 
-#define MOST_STEPS 32 /* bk of any form */
+#define MOST_STEPS 32 /* largest bk of all forms */
 
 /* Tall and wide forms are for products with a short side, where a large square tile would be mostly
  * padding. */
@@ -64,8 +64,8 @@ static bool is_aligned(const ocl_gemm *g, bool of_a, uint64_t width)
     return (start | ld | (g->batch > 1 ? stride : 0)) % width == 0;
 }
 
-/* The vector width of loads: the largest power of two up to `limit` to which all vectors of the operand are
- * aligned, that fills at most 16 bytes, and with which every item has something to load. */
+/* The vector width of loads: the largest power of two up to `limit` for which all vectors of the operand are
+ * aligned, a vector has at most 16 bytes, and every item has something to load. */
 static int vector_width(const ocl_gemm *g, bool of_a, const ocl_gemm_form *f, int limit)
 {
     clt_dtype type = of_a ? g->type_a : g->type_b;
@@ -84,8 +84,8 @@ static void set_widths(const ocl_gemm *g, const ocl_gemm_form *wanted, ocl_gemm_
 
 /* --- limits of the device --- */
 
-/* Whether all vectors of windows that an item loads are in the same columns of the matrix
- * (gemm_stage.clh). */
+/* Whether all vectors of windows that an item loads lie in the same columns of the matrix, as gemm_stage.clh
+ * requires. */
 static bool reads_windows(const ocl_gemm *g, const ocl_gemm_form *f)
 {
     int row = ocl_is_windows(g, true) ? f->bk / f->va : f->bn / f->vb;
@@ -122,7 +122,7 @@ static double side_by_side(const ocl_gemm *g, const ocl_device_desc *device, con
     return resident < 1.0 ? 1.0 : (double)(int)resident;
 }
 
-/* The fraction of the peak that this occupancy reaches, by how well it hides latency. */
+/* The fraction of the peak speed that this occupancy reaches: more work-groups hide more latency. */
 static double hidden(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
                      double groups_per_unit)
 {
@@ -152,10 +152,10 @@ static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_g
 
 /* Choice */
 
-/* Whether to take 16 steps of k instead of 8. With 16-bit elements, lines of 8 steps are only half a sector
+/* Whether to use 16 steps of k instead of 8. With 16-bit elements, a line of 8 steps is only half a sector
  * of 32 bytes. The longer form is chosen if every item still has 16 bytes to load of each tile and the
- * occupancy stays the same. (First-level caches keep the other half of the sector for the next step, so
- * losing occupancy would cost more.) */
+ * occupancy stays the same. (Losing occupancy would cost more, because first-level caches keep the other
+ * half of the sector for the next step.) */
 static bool takes_longer_lines(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
                                const ocl_gemm_form *longer)
 {

@@ -7,29 +7,30 @@
  * never stored (WINDOWS, gemm_window_tiles.clh). Host side: cl/backends/gemm_tile.c. Must not know what the
  * matrices mean.
  *
- * Every sum runs over k in order with fma and ends with the last product, so that no choice of tile changes
- * a bit, and the backends `lane` and `simple` (in the layouts NN, TN and TT) give the same bits. With
- * splits, k is cut into parts whose sums gemm_sum_tile (gemm_sum.cl) adds in order: every run gives the same
- * bits, but each number of parts gives different ones.
+ * Every sum runs over k in order with fma and ends with the last product. So no choice of tile changes a
+ * bit, and the backends `lane` and `simple` (in the layouts NN, TN and TT) give the same bits. With splits,
+ * k is cut into parts whose sums gemm_sum_tile (gemm_sum.cl) adds in order: every run gives the same bits,
+ * but another number of parts gives other bits.
  *
  * Why these tile sizes. Local memory limits the multiplications: an item reads TM + TN floats for TM * TN
  * multiply-adds. An NVIDIA SM of Ampere or Hopper (64 or 128 multiply-adds and 32 floats of local memory a
- * clock), an AMD CU (64 or 128, and 32) and an Intel Xe core (128, and 32) therefore want 8 x 8 sums an
- * item, where the 4-wide reads of 8 x 4 neighbouring items access 96 distinct floats for 2048 multiply-adds;
- * 4 x 4 sums run at about 60 % of that, and are for problems too small to give every unit a large tile.
- * 16-bit elements are converted once, when they are put into local memory: kept in 16 bits they would save
- * no time there, and cost every item 16 conversions for 64 multiply-adds. Global memory: a 128 x 128 tile of
- * f32 reads 1/16 byte for a multiply-add, where second-level caches give 1/6.
+ * clock), an AMD CU (64 or 128, and 32) and an Intel Xe core (128, and 32) therefore need 8 x 8 sums an
+ * item, with which the 4-wide reads of 8 x 4 neighbouring items access 96 distinct floats for 2048
+ * multiply-adds. 4 x 4 sums run at about 60 % of that speed, and are for problems too small to give every
+ * unit a large tile. 16-bit elements are converted once, when they are stored to local memory: keeping them
+ * in 16 bits would save no time there, and cost every item 16 conversions for 64 multiply-adds. A 128 x 128
+ * tile of f32 reads 1/16 byte of global memory for a multiply-add; second-level caches deliver 1/6.
  *
  * Occupancy. 8 x 8 sums an item take 130 to 180 registers (64 sums, 32 operands of this and the next step, 8
  * to 24 on their way from global memory, addresses; ptxas, tests/e2e/test_gemm_ptx.sh). An NVIDIA SM has 64
- * Ki: one work-group of the 128 x 128 form with 256 items (8 warps), but three of the 128 x 64 and 64 x 128
- * forms with 128 items (12 warps), which read more from global memory and wait less at barriers; a CDNA CU
- * with 128 Ki holds three work-groups of the 128 x 128 form, and so does its 64 KiB of LDS: two pairs of
- * tiles of 128 x 128 x 8 are 16.3 KiB. BK 16 takes twice the memory and half of the barriers; with BK 8
- * barriers are 512 multiply-adds of an item apart. Lines of 16-bit elements along k are read with BK 16
- * where that costs no work-group on a unit: 8 of them are 16 bytes, half of the 32 that memory delivers
- * together, so that every sector would be fetched twice.
+ * Ki registers: room for one work-group of the 128 x 128 form with 256 items (8 warps), but for three of the
+ * 128 x 64 and 64 x 128 forms with 128 items (12 warps), which read more from global memory and wait less at
+ * barriers. A CDNA CU has 128 Ki registers, enough for three work-groups of the 128 x 128 form, and its 64
+ * KiB of LDS suffice too: two pairs of tiles of 128 x 128 x 8 take 16.3 KiB. BK 16 needs twice the memory
+ * and half of the barriers; with BK 8 an item does 512 multiply-adds between barriers. Lines of 16-bit
+ * elements along k are read with BK 16 where as many work-groups still fit on a unit: 8 elements are 16
+ * bytes, half of the 32 that memory delivers together, so that with BK 8 every sector would be fetched
+ * twice.
  *
  * Local memory: 2 * (TILE_A + TILE_B) floats, afterwards SLAB rows of C. Offsets inside tiles are 32-bit
  * (WIDE_OFFSETS 0), bases 64-bit. */
@@ -65,7 +66,7 @@
 #define TILE_A STAGE_FLOATS(ALONG_A, BM, VA)
 #define TILE_B STAGE_FLOATS(ALONG_B, BN, VB)
 #define TILES_FLOATS (2 * (TILE_A + TILE_B))
-#if MOMENT_FLOATS > TILES_FLOATS /* only for small tiles, by at most a line */
+#if MOMENT_FLOATS > TILES_FLOATS /* happens only in small tiles, by at most a line */
 #define LOCAL_FLOATS MOMENT_FLOATS
 #else
 #define LOCAL_FLOATS TILES_FLOATS
@@ -137,12 +138,12 @@ DEFINE_PUT(b, DTB, VB, BN, ALONG_B)
 #define FLOATN float4
 #endif
 #define CHUNKS (TN / NV)
-/* The tile's row that the item's row r of sums belongs to. */
+/* The row of the tile to which the item's row r of sums belongs. */
 #define ROW(down, r) ((r) / MV * (BM / (TM / MV)) + (down)*MV + ((r) & (MV - 1)))
 #define COLUMN(across, q) ((q) * (BN / CHUNKS) + (across)*NV) /* first column of chunk q */
 #define STEPS 8 /* unrolling of the loop over k, a multiple of VA and VB */
 
-/* The outer product of one step of k; other backends leave it to matrix units. */
+/* Adds the outer product of one step of k to the item's sums. */
 #define MULTIPLY(at_a, at_b)                                                                                 \
     do {                                                                                                     \
         float left_[TM];                                                                                     \
@@ -169,8 +170,8 @@ CLT_INLINE void multiply_tile(FLOATN sums[TM][CHUNKS], __local const float *a, _
     }
 }
 
-/* Only the first `left` steps. The rest of the tiles is zero, but adding zeros would change the result: -0 +
- * 0 is +0. */
+/* Only the first `left` steps: the rest of the tiles is zero, but adding its products would change the
+ * result, because -0 + 0 is +0. */
 CLT_INLINE void multiply_rest(FLOATN sums[TM][CHUNKS], __local const float *a, __local const float *b,
                               uint left)
 {
@@ -179,7 +180,7 @@ CLT_INLINE void multiply_rest(FLOATN sums[TM][CHUNKS], __local const float *a, _
         MULTIPLY(a + STAGE_AT(ALONG_A, BM, VA, p), b + STAGE_AT(ALONG_B, BN, VB, p));
 }
 
-/* The number of rows of every item's sums that fit into local memory together. */
+/* The number of rows of each item's sums that fit into local memory together. */
 #if TM * DOWN * BN <= LOCAL_FLOATS
 #define SLAB TM
 #elif TM / 2 * DOWN * BN <= LOCAL_FLOATS
@@ -237,7 +238,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
     RAW(DTB, VB) raw_b[STAGE_COUNT(BN, VB)];
     uint whole = depth / BK, rest = depth & (BK - 1), steps = whole + (rest != 0);
     __local const float *from_a = tiles + ROW(down, 0), *from_b = tiles + 2 * TILE_A + COLUMN(across, 0);
-    /* Software pipeline: iteration t loads the t-th pair of tiles and multiplies pair t - 1. */
+    /* Software pipeline: iteration t loads the tiles of step t and multiplies those of step t - 1. */
 #pragma unroll 1
     for (uint t = 0; t <= whole; t++) {
         uint next = t & 1, now = next ^ 1;

@@ -7,11 +7,12 @@
 
 #include "cl/gemm/gemm_forms.h"
 
-/* The forms of the backend; `complete` sets va and vb, for which wanted values are upper limits. */
+/* The tile sizes that the backend can use; `complete` sets va and vb, for which wanted values are upper
+ * limits. */
 extern const ocl_form_family ocl_tile_family;
 extern const ocl_gemm_form ocl_tile_forms[];
 
-int ocl_tile_items(const ocl_gemm_form *form); /* of a work-group */
+int ocl_tile_items(const ocl_gemm_form *form); /* work-items of a work-group */
 uint64_t ocl_tile_local_bytes(const ocl_gemm *gemm, const ocl_gemm_form *form);
 
 #endif

@@ -3,8 +3,8 @@
  * GEMM backend `wgmma` on the host, for compute capability 9.0: which problems it accepts, what its forms
  * need and cost (cl/gemm/gemm_forms.c chooses), the kernel command (cl/backends/gemm_wgmma.cl, which also
  * gives the reasons for the forms). The driver builds its programs in a second step (cl/program/retarget.c),
- * which may be refused like any build; `mma` then takes the products (cl/command/fallback.c). It must not
- * know what the matrices mean. */
+ * which may fail like any build; `mma` then computes the products (cl/command/fallback.c). This file must
+ * not know what the matrices mean. */
 #include "cl/backends/gemm_wgmma.h"
 
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "cl/gemm/gemm_windows.h"
 #include "cl/program/retarget.h"
 
-#define WARPGROUP 128 /* items of a warpgroup, which multiply together */
+#define WARPGROUP 128 /* items of a warpgroup: four warps that multiply together */
 #define BK 64         /* steps of k in local memory: rows of 128 bytes */
 #define CHUNK 8       /* elements of one copy */
 
@@ -56,8 +56,8 @@ int ocl_wgmma_window_steps(const ocl_gemm *g, const ocl_gemm_form *f)
     return ocl_is_windows(g, false) ? ocl_wgmma_items(f) / (f->bn / CHUNK) : f->bk;
 }
 
-/* A warpgroup gets as much of a tile as its registers can hold (all columns, and 64 or 128 rows), so that as
- * few warpgroups as possible read the same lines. */
+/* A warpgroup gets as much of a tile as its registers can hold (all columns, and 64 or 128 rows), so that
+ * few warpgroups read the same lines. */
 static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *wanted,
                      ocl_gemm_form *f)
 {
@@ -74,7 +74,7 @@ static bool has_part(const ocl_gemm_form *f)
     return (f->pm == 64 && (f->pn == 64 || f->pn == 128 || f->pn == 256)) || (f->pm == 128 && f->pn == 128);
 }
 
-#define ONES_BYTES 1024 /* the tile of ones that sums of A's lines need */
+#define ONES_BYTES 1024 /* bytes of the tile of ones that sums of A's lines need */
 
 /* Capabilities that a form with `more` bytes of additional local memory needs, besides the instructions. */
 static uint32_t sizes_of(const ocl_gemm_form *f, uint64_t more)
@@ -83,9 +83,8 @@ static uint32_t sizes_of(const ocl_gemm_form *f, uint64_t more)
            (ocl_wgmma_items(f) > 256 ? (uint32_t)OCL_CAP_WGMMA_WIDE : 0);
 }
 
-/* With stream-k the 168 registers of each of 384 items do not suffice for sums of lines as well, except in
- * the layout TN, which computes gradients of weights: in the others ptxas 12.9 spills 8 to 16 bytes of an
- * item. */
+/* With stream-k the 168 registers of each of 384 items are too few for sums of lines, except in the layout
+ * TN, which computes gradients of weights: in other layouts ptxas 12.9 spills 8 to 16 bytes of an item. */
 static bool makes_line_sums(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
     if (f->stream > 0 && ocl_wgmma_items(f) > 256 && !(g->ta && !g->tb))

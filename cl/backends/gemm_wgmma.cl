@@ -4,33 +4,34 @@
  * computes a BM x BN tile of C, each group of four warps a WM x WN part of it. Tiles of 64 steps of k go
  * through STAGES slots of local memory: asynchronous copies bring them, and the matrix units read them from
  * there, not from registers (wgmma.clh). Any layout and any size. Chunks of 16 bytes must start at multiples
- * of 16 bytes in global memory, as they do in every row whose length is a multiple of eight; `mma` takes
- * other products, since those that go through registers value by value gain nothing from faster units. A or
- * B may be the matrix of windows of an image, which is never stored (WINDOWS, gemm_window_tiles.clh). Host
- * side: cl/backends/gemm_wgmma.c. Must not know what the matrices mean.
+ * of 16 bytes in global memory, as they do in every row whose length is a multiple of eight; `mma` computes
+ * other products, because their elements would go through registers one by one and gain nothing from faster
+ * units. A or B may be the matrix of windows of an image, which is never stored (WINDOWS,
+ * gemm_window_tiles.clh). Host side: cl/backends/gemm_wgmma.c. Must not know what the matrices mean.
  *
  * Edges. Tiles at the edges and the last steps of k are copied with zeros for what does not exist, in the
- * same loop: copies with a size cost about 18 instructions each, which is much for `mma` and little here,
- * where one instruction multiplies for 128 clocks.
+ * same loop: copies with a size cost about 18 instructions each. That is much for `mma` and little here,
+ * because one instruction multiplies for 128 clocks.
  *
  * Slots. With four, one batch of products is left in flight when a step ends, so that the units always have
  * the next batch waiting. The slot read two steps before is then free, and copies are two steps ahead. With
- * two or three slots all of them are needed for copies, and a step ends when its products end: a second
- * work-group on the unit fills the gap where there is room for one.
+ * two or three slots copies need all of them, and a step ends when its products end. If the unit has room
+ * for a second work-group, this one fills the gap.
  *
  * Registers. 64 x 256 or 128 x 128 sums of a group of four warps are 128 registers an item; 256 items may
- * have 255 each, 384 items 168. Speed is bound by the bytes from the second-level cache for each
- * multiply-add: 128 x 256 needs three quarters of the bytes of 128 x 128, and 192 x 256, by 384 items of
- * which 256 copy, seven twelfths.
+ * have 255 registers each, 384 items 168. Speed is bound by the bytes from the second-level cache for each
+ * multiply-add: 128 x 256 needs three quarters of the bytes of 128 x 128, and 192 x 256 (384 items, 256 of
+ * them copy) seven twelfths.
  *
  * Sums of A's lines (LINE_SUMS) are products of A with ones, eight columns wide. Each costs an eighth of the
- * product that it accompanies, as A must be read again. With parts of k, groups with the same lines
- * therefore take turns (gemm_tiles.clh); otherwise only the first group of a row of tiles computes them.
+ * product that it accompanies, because A must be read again. So groups with the same lines take turns if k
+ * is divided into parts (gemm_tiles.clh); otherwise only the first group of a row of tiles computes the
+ * sums.
  *
- * Stream-k (STREAM, gemm_tiles.clh). A group has parts of one tile after the other, and runs the whole loop
- * over the steps of each. Its copies for the next tile start only after the sums of the last one were read
- * from local memory: the sums take all of it, or all but a slot (192 x 256 with four slots: 198 of 224 KiB
- * of 227), and all registers that copies would need.
+ * Stream-k (STREAM, gemm_tiles.clh). A group computes parts of one tile after the other, and runs the whole
+ * loop over the steps for each. Its copies for the next tile start only after the sums of the last one were
+ * read from local memory, because the sums take all of this memory, or all but a slot (192 x 256 with four
+ * slots: sums 198 KiB, slots 224, device 227), and all registers that copies would need.
  *
  * C. Sums go through local memory, 64 rows of every group of four warps at a time, so that an item finishes
  * VC neighbours of a row, as in gemm_mma.cl (gemm_tiles.clh). Sums run over k in steps of 16; within a step
@@ -38,7 +39,7 @@
 #include "common.clh"
 #include "lanes.clh"
 
-#pragma option DTA f16 /* the same for A and B: bf16 with MMA_BF16, else f16 */
+#pragma option DTA f16 /* one type for A and B: bf16 with MMA_BF16, else f16 */
 #pragma option DTB DTA
 #include "gemm_epilogue.clh"
 #include "gemm_operands.clh"
@@ -47,7 +48,7 @@
 #pragma option BM 64 /* tile of C; powers of two, and 192 */
 #pragma option BN 64
 #define BK 64
-#pragma option WM 64 /* part of a warpgroup: 64 x 64, 64 x 128, 64 x 256, 128 x 128 */
+#pragma option WM 64 /* part of C of a warpgroup: 64 x 64, 64 x 128, 64 x 256 or 128 x 128 */
 #pragma option WN 64
 #pragma option STAGES 4 /* 2, 3, 4 */
 #include "gemm_tiles.clh"
@@ -66,8 +67,8 @@
 #endif
 #include "wgmma.clh"
 
-/* As literals: batches of products that may be pending at the end of a step, steps by which copies are
- * ahead, batches of copies that may be pending while a tile is multiplied. */
+/* Three numbers as literals: batches of products that may be pending at the end of a step, steps by which
+ * copies are ahead, batches of copies that may be pending while a tile is multiplied. */
 #if STAGES == 4
 #define PRODUCTS_LEFT 1
 #define STEPS_AHEAD 2
@@ -86,11 +87,12 @@
 #define ITEMS (GROUPS_DOWN * GROUPS_ACROSS * 128)
 #define CHUNK 8                   /* elements */
 #define ROW 64                    /* elements of a row of local memory */
-#define SLOT_A (BM * ROW / CHUNK) /* in chunks; a tile has as many rows as lines */
+#define SLOT_A (BM * ROW / CHUNK) /* chunks; a tile has as many rows as lines */
 #define SLOT_B (BN * ROW / CHUNK)
 #define SLOT (SLOT_A + SLOT_B)
 #define ONES_CHUNKS (LINE_SUMS ? 64 : 0) /* the tile of ones, after everything else in local memory */
-/* row pitch of sums in local memory: eight rows of pairs are in different banks */
+/* floats from one row of sums to the next in local memory, so that eight rows of pairs are in different
+ * banks */
 #define LINE_FLOATS (BN + 8)
 #define SLAB_FLOATS (GROUPS_DOWN * 64 * LINE_FLOATS)
 #if STAGES * SLOT > SLAB_FLOATS / 4
@@ -112,7 +114,7 @@
 #define STEPS_TOGETHER (ITEMS / STEP_CHUNKS)
 #define COPIES_TOGETHER (BK / STEPS_TOGETHER < 8 ? BK / STEPS_TOGETHER : 8)
 
-/* Position of an item's first chunk in a slot, in elements; its chunks are PASS_ROWS rows apart. */
+/* Element of a slot at which an item's first chunk lies; its other chunks follow PASS_ROWS rows apart. */
 static inline uint first_place(uint lid)
 {
     uint row = lid / (ROW / CHUNK), chunk = lid & (ROW / CHUNK - 1);
@@ -159,7 +161,7 @@ static inline uint first_place(uint lid)
 #define WINDOWS_PASSES PASSES(BM)
 #define WINDOWS_WIDE CHUNK
 #include "gemm_window_tiles.clh"
-/* The same for A as a matrix of windows (gemm_window_tiles.clh), where every chunk has an address of its own
+/* The same for A as a matrix of windows (gemm_window_tiles.clh), where every chunk has a separate address
  * and no tile needs a special case at edges. The tile begins in row `first` and in `column`; `rows` and
  * `columns` exist. Chunks outside the image are copies of 0 bytes from `any`. */
 static inline void start_a(clt_window_tile *tile, __global const ushort **from, const clt_windows *w,
@@ -188,7 +190,7 @@ DEFINE_TILE(a, BM, TA)
 #if WINDOWS == 2
 /* B as a matrix of windows, in rows of steps of k. An item brings the same eight columns of every
  * STEPS_TOGETHER-th step, and its counter advances by STEPS_TOGETHER steps with every copy. So it needs one
- * counter and one pointer for any size of tile, and after a tile they are at the start of the next one.
+ * counter and one pointer for any size of tile, and at the end of a tile they point to the next one.
  *   start_b(tile, from, w, base, row, rows, column, columns): the tile begins in that row and column of the
  *       matrix, of which `rows` and `columns` exist; the image is at `base`
  *   place_b(): position of an item's first chunk in a slot, in elements
@@ -213,7 +215,7 @@ CLT_INLINE void bring_b(__local ushort *memory, uint to, __global const ushort *
                         const clt_walk *walk, __global const ushort *any, int left)
 {
     int step = (int)((uint)get_local_id(0) / STEP_CHUNKS);
-    /* not unrolled as a whole, since sixteen copies at once would have more addresses than registers */
+    /* not unrolled completely, because sixteen copies would have more addresses than there are registers */
     _Pragma("unroll 1") for (uint first = 0; first < BK; first += COPIES_TOGETHER * STEPS_TOGETHER)
     {
         UNROLL_FOR (uint i = 0; i < COPIES_TOGETHER; i++) {
@@ -265,8 +267,8 @@ DEFINE_TILE(b, BN, !(TB))
 #define SLOT_TO_FILL(now)                                                                                    \
     ((now) + STEPS_AHEAD * SLOT - ((now) < (STAGES - STEPS_AHEAD) * SLOT ? 0 : STAGES * SLOT))
 
-/* The variables from which an item's positions in its tiles follow. With STREAM they are computed again in
- * the kernel's loops: compilers otherwise compute all positions before these loops and keep them in
+/* The variables from which an item computes its positions in tiles. With STREAM the kernel computes them
+ * again inside its loops: otherwise compilers compute all positions before these loops and keep them in
  * registers, of which there are too few. */
 #if STREAM
 #define PLACES_ANEW                                                                                          \

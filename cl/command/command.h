@@ -2,7 +2,8 @@
  *
  * Commands as data. A phase of a plan is a flat list of them: kernel, library GEMM, copy, fill, host call
  * (communication). Emitting needs no device; an executor (cl/exec/exec.h) later builds programs, resolves
- * tensors and binds arguments. Tensors are plain numbers here, whose meaning only the owner knows. */
+ * tensors and binds arguments. Tensors are plain numbers here, whose meaning only the owner of the list
+ * knows. */
 #ifndef CL_COMMAND_COMMAND_H
 #define CL_COMMAND_COMMAND_H
 
@@ -33,7 +34,8 @@ typedef enum ocl_arg_kind {
     OCL_ARG_U64,
     OCL_ARG_F32,
     OCL_ARG_LOCAL, /* u64 bytes of local memory */
-    /* __global uint *: two counters, which are zero before each run of the kernel; the kernel resets them */
+    /* __global uint *: two counters that are zero when the kernel starts; the kernel itself resets them at
+     * its end */
     OCL_ARG_TILE_COUNTER
 } ocl_arg_kind;
 
@@ -42,7 +44,7 @@ typedef struct ocl_arg {
     ocl_access access;      /* TENSOR */
     ocl_tensor_ref ref;     /* TENSOR */
     uint32_t element_bytes; /* TENSOR: unit of the offset argument */
-    uint64_t bytes;         /* TENSOR: bytes read or written (0: unknown, counted as the whole tensor) */
+    uint64_t bytes;         /* TENSOR: bytes read or written (0: unknown, so the whole tensor is counted) */
     bool bound;             /* U32, U64: ocl_arg_is_bound */
     union {
         int32_t i32;
@@ -54,15 +56,16 @@ typedef struct ocl_arg {
 
 typedef enum ocl_command_kind {
     OCL_CMD_KERNEL,
-    /* library call (CLBlast); counted separately, since the library sets arguments and allocates itself */
+    /* library call (CLBlast); counted separately, because the library itself sets arguments and allocates
+     * memory */
     OCL_CMD_GEMM,
     OCL_CMD_COPY, /* args[0] written, args[1] read, args[0].bytes bytes */
     OCL_CMD_FILL, /* args[0] filled with the 32-bit pattern value.u32 over args[0].bytes bytes */
     OCL_CMD_HOST  /* calls back into the owner (communication); args list the tensors it reads and writes */
 } ocl_command_kind;
 
-/* Most arguments of a command; the emitter refuses more. Products of windows with every operand of an
- * epilogue have the most, 40 (test_cl_gemm_forms). */
+/* Largest number of arguments of a command; the emitter refuses more. Products of windows with every operand
+ * of an epilogue have the most, 40 (test_cl_gemm_forms). */
 #define OCL_MAX_ARGS 44
 
 struct ocl_buffer;
@@ -75,12 +78,14 @@ struct ocl_variant;
  * created and the operands' buffers are known, so that nothing is built in a step. */
 typedef struct ocl_library {
     const char *name;
-    /* Matrix i of a, b, c begins at byte `offset[i]` of `operand[i]`; the buffers outlive the call. */
+    /* Matrix i of a, b, c begins at byte `offset[i]` of buffer `operand[i]`; the buffers outlive the
+     * call. */
     clt_status (*prepare)(struct ocl_device *device, const struct ocl_gemm *gemm,
                           struct ocl_buffer *const operand[3], const uint64_t offset[3], void **call);
-    /* Enqueues on the compute queue; *done gets the event of its end; done may be NULL. */
+    /* Enqueues the call on the compute queue. *done gets an event that completes at its end; done may be
+     * NULL. */
     clt_status (*run)(void *call, struct ocl_event **done);
-    void (*release)(void *call); /* NULL is fine */
+    void (*release)(void *call); /* call may be NULL */
 } ocl_library;
 
 typedef struct ocl_command {
@@ -88,11 +93,11 @@ typedef struct ocl_command {
     const char *label;   /* what it computes: "fc1.forward" (owner's arena) */
     const char *layer;   /* the model's layers that it computes, "fc1+act1" (owner's arena), or "" */
     const char *variant; /* name of the variant that emitted it, or "" */
-    /* For planning again if a driver refuses the command (cl/command/fallback.h): */
+    /* The next three are for planning again if a driver refuses the command (cl/command/fallback.h). */
     const struct ocl_variant *made_by; /* NULL: no variant */
     const char *form;                  /* its tile, for a matrix product; NULL: none */
-    uint32_t needs;                    /* capabilities that led to the choice of this command */
-    int32_t node;                      /* owner's op id, -1 none */
+    uint32_t needs;                    /* capabilities because of which this command was chosen */
+    int32_t node;                      /* owner's op id; -1: none */
     const char *family;                /* KERNEL: source file without ".cl": "elementwise" */
     const char *kernel;                /* KERNEL: function name */
     const char *options;               /* KERNEL: "-DA=1 -DB=2" in emission order; part of the program key */
@@ -100,12 +105,12 @@ typedef struct ocl_command {
     ocl_arg args[OCL_MAX_ARGS];
     uint32_t work_dim;
     size_t global[3], local[3]; /* never 0: the driver does not choose the group size */
-    bool free_local;            /* 1D: local[0] may be halved; the result does not depend on it */
+    bool free_local;            /* 1D: local[0] may be halved, because the result does not depend on it */
     struct ocl_gemm *gemm;      /* GEMM (list's arena) */
     const ocl_library *library; /* GEMM: the library that computes it; NULL: this build has none */
     int32_t host_code;          /* HOST: passed to the callback */
     bool host_waits;            /* HOST: makes the device wait for something, such as other ranks */
-    uint32_t derives; /* the owner's bits (ocl_derivation); 0: the command runs whenever its list does */
+    uint32_t derives; /* the owner's bits (ocl_derivation); 0: the command runs in every run of its list */
     double flops;     /* floating point operations, for reports */
 } ocl_command;
 
@@ -123,12 +128,12 @@ CLT_SCOPED_VALUE(ocl_command_list, ocl_command_list_free)
  * (ocl_exec_run_without). */
 typedef struct ocl_derivation {
     int32_t source;
-    const char *form; /* names the function; the same form of the same source is the same tensor */
+    const char *form; /* names the function; equal `form` and `source` mean the same tensor */
     clt_dtype dtype;
     uint64_t elements;
     const char *name;
     uint64_t bytes; /* bytes that its commands read and write */
-    double flops;   /* operations of the work that reads it in one run: decides whether keeping it pays */
+    double flops;   /* operations of the work that reads it in one run: decide whether keeping it pays */
 } ocl_derivation;
 typedef struct ocl_derived {
     int32_t tensor; /* OCL_NO_TENSOR_ID: it is not kept */
@@ -136,12 +141,13 @@ typedef struct ocl_derived {
     uint32_t derives;
 } ocl_derived;
 
-/* Emitter: what ops and GEMM backends write to. Errors are sticky: the first one is kept in `status` (with
- * its message) and returned by ocl_emit_status, so that emission code reads straight down. */
+/* Emitter: the object to which ops and GEMM backends write commands. Errors are sticky: the first one is
+ * kept in `status` (with its message) and returned by ocl_emit_status, so that emitting code needs no checks
+ * in between. */
 typedef struct ocl_emitter {
     ocl_command_list *list;
     const ocl_device_desc *device;
-    const char *label; /* copied into every command, as is the layer (NULL: none) */
+    const char *label; /* copied into every command, as `layer` is (NULL: none) */
     const char *layer;
     const char *variant;
     const struct ocl_variant *made_by; /* the variant named `variant`, or NULL */
@@ -152,14 +158,14 @@ typedef struct ocl_emitter {
     /* Allocates scratch memory, which lives from its first to its last use; returns a tensor id. */
     int32_t (*workspace)(void *owner, clt_dtype dtype, uint64_t elements, const char *name);
     void *owner;
-    /* Decides whether a derived tensor is kept; NULL: none is. */
+    /* Decides whether a derived tensor is kept. NULL: none is kept. */
     clt_status (*derive)(void *deriver, const ocl_derivation *derivation, ocl_derived *out);
     void *deriver;
     uint32_t derives; /* copied into every command */
     bool tf32;        /* all f32 products may use tf32 (cl/gemm/gemm.h) */
     /* Tuning (cl/tune/tuning.h); each may be NULL. */
-    const struct ocl_choice *record; /* the tuning record for what is being emitted */
-    /* collects the tunables that ocl_tuned is called for and the values that it returns */
+    const struct ocl_choice *record; /* the tuning record for the problem that is being emitted */
+    /* collects the tunables that ocl_tuned is called for, with the values that it returns */
     struct ocl_choice *asked;
     struct ocl_tuning_log *log; /* collects every problem of a tunable family */
     /* the kernel command that is being built */
@@ -175,7 +181,7 @@ typedef struct ocl_emitter {
 void ocl_kernel_begin(ocl_emitter *e, const char *family, const char *kernel);
 void ocl_define(ocl_emitter *e, const char *name, int64_t value);
 void ocl_define_text(ocl_emitter *e, const char *name, const char *value);
-/* An option of clBuildProgram itself, "-cl-...". */
+/* Adds an option "-cl-..." that clBuildProgram itself knows. */
 void ocl_build_option(ocl_emitter *e, const char *option);
 /* A tensor argument. The kernel accesses `elements` elements of `dtype` (for byte counts).
  * ref.offset is in bytes and a multiple of the element size; the kernel gets (__global T *buffer, ulong
@@ -185,28 +191,29 @@ void ocl_arg_tensor(ocl_emitter *e, ocl_access access, ocl_tensor_ref ref, clt_d
 void ocl_arg_in(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements);
 void ocl_arg_out(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements);
 void ocl_arg_inout(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements);
-/* An output that the kernel writes (accumulate false) or adds to (true). The flag is passed as the next int
- * argument. */
+/* Adds an output that the kernel overwrites (accumulate false) or adds to (true). The flag is passed as the
+ * next argument, an int. */
 void ocl_arg_grad(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements, bool accumulate);
 void ocl_arg_i32(ocl_emitter *e, int32_t value);
 void ocl_arg_u32(ocl_emitter *e, uint32_t value);
 void ocl_arg_u64(ocl_emitter *e, uint64_t value);
 /* Marks the last emitted argument as the bound of the work: if it is 0, every work-item returns immediately
- * without memory accesses. A child process then launches the kernel at full size only to have it
- * compiled. */
+ * without memory accesses. A child process that only needs the kernel compiled launches it at full size with
+ * bound 0. */
 void ocl_arg_is_bound(ocl_emitter *e);
 void ocl_arg_f32(ocl_emitter *e, float value);
 void ocl_arg_local(ocl_emitter *e, uint64_t bytes);
 void ocl_arg_tile_counter(ocl_emitter *e); /* cl/kernels/tile_counter.clh */
-/* Notes that the open kernel was chosen because the device has these capabilities. The needs of its
- * variant, and of groups of more than 64 items, are noted automatically. */
+/* Records that the open kernel was chosen because the device has these capabilities. The needs of its
+ * variant, and of groups of more than 64 items, are recorded automatically. */
 void ocl_kernel_needs(ocl_emitter *e, uint32_t caps);
 /* Ends a kernel whose work-items are independent of their group: global is rounded up to a multiple of
  * `local`, which becomes smaller if the device allows no larger groups for this kernel; local 0: a standard
  * size for the device. Kernels guard against items beyond the end. The group size is never left to the
  * driver, because several drivers choose groups of one item for sizes without small factors. */
 void ocl_kernel_end_items(ocl_emitter *e, uint64_t global, uint64_t local, double flops);
-/* Groups of exactly `local` items (0: as ocl_kernel_end_items); global is rounded up to a multiple of it. */
+/* Ends a kernel with groups of exactly `local` items (0: as ocl_kernel_end_items); global is rounded up to a
+ * multiple of `local`. */
 void ocl_kernel_end_1d(ocl_emitter *e, uint64_t global, uint64_t local, double flops);
 void ocl_kernel_end_2d(ocl_emitter *e, uint64_t gx, uint64_t gy, uint64_t lx, uint64_t ly, double flops);
 void ocl_kernel_end_3d(ocl_emitter *e, const uint64_t global[3], const uint64_t local[3], double flops);
@@ -224,18 +231,20 @@ typedef struct ocl_span_use {
  * bytes of `gemm`. use: how c, a and b are accessed, in this order. */
 void ocl_emit_library(ocl_emitter *e, const ocl_library *library, const struct ocl_gemm *gemm, size_t size,
                       double flops, const ocl_span_use use[3]);
-/* Tensors that the host code reads or writes are added with ocl_arg_tensor before ocl_host_end. */
+/* Tensors that the host code reads or writes are added by ocl_arg_tensor between ocl_host_begin and
+ * ocl_host_end. */
 void ocl_host_begin(ocl_emitter *e, int32_t code);
 void ocl_host_waits(ocl_emitter *e); /* sets host_waits */
 void ocl_host_end(ocl_emitter *e);
 int32_t ocl_workspace(ocl_emitter *e, clt_dtype dtype, uint64_t elements, const char *name);
-/* Returns a derived tensor. If *make is set, the caller emits the commands that compute the tensor. The
- * caller calls ocl_derive_end in any case. A tensor that is not kept is workspace, computed whenever the
- * list runs. */
+/* Returns a derived tensor. If *make is set, the caller emits the commands that compute the tensor. In any
+ * case the caller then calls ocl_derive_end. A tensor that is not kept is workspace, and is computed
+ * whenever the list runs. */
 int32_t ocl_derive_begin(ocl_emitter *e, const ocl_derivation *derivation, bool *make);
 void ocl_derive_end(ocl_emitter *e);
-/* Value of a tunable (cl/command/variant.h) in the tuning record, else fallback, the variant's own choice. A
- * variant that cannot use the values it gets fails with CLT_EUNSUPPORTED before it emits anything. */
+/* Value of a tunable (cl/command/variant.h) in the tuning record. If there is none: `fallback`, the
+ * variant's own choice. A variant that cannot use these values fails with CLT_EUNSUPPORTED before it emits
+ * anything. */
 int ocl_tuned(const ocl_emitter *e, const char *name, int fallback);
 /* Records a failure raised while emitting. */
 void ocl_emit_fail(ocl_emitter *e, clt_status status);
@@ -244,11 +253,11 @@ clt_status ocl_emit_status(ocl_emitter *e);
 void ocl_emitter_free(ocl_emitter *e);
 CLT_SCOPED_VALUE(ocl_emitter, ocl_emitter_free)
 
-/* Bytes a command must move: the sum of its arguments' bytes (a READ_WRITE argument counts twice). */
+/* Bytes that a command must move: the sum of its arguments' bytes (a READ_WRITE argument counts twice). */
 uint64_t ocl_command_bytes(const ocl_command *command);
-/* Whether two commands run the same machine code. Drivers may finish compiling a kernel at its first launch:
- * separately for each group size and, in PoCL, separately for launches with fewer than OCL_SMALL_LAUNCH
- * work-items in each dimension. */
+/* Whether two commands run the same machine code. A driver may compile a kernel at its first launch: once
+ * for each group size and, in PoCL, once more for launches with fewer than OCL_SMALL_LAUNCH work-items in
+ * each dimension. */
 #define OCL_SMALL_LAUNCH 65535
 bool ocl_same_code(const ocl_command *a, const ocl_command *b);
 const char *ocl_command_kind_name(ocl_command_kind kind);

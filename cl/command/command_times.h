@@ -15,8 +15,8 @@ typedef struct ocl_command_time {
 typedef struct ocl_command_times {
     ocl_device *device;
     const ocl_command_list *list;
-    ocl_command_time *at; /* one per command */
-    bool complete;        /* all commands that were collected have times */
+    ocl_command_time *at; /* one element per command */
+    bool complete;        /* every collected command has a time */
 } ocl_command_times;
 
 /* Records the commands of the list from now on, up to `runs` runs of the whole list between two collections.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Emitting commands as data. Nothing here calls OpenCL or needs a device; the first error sticks to the
- * emitter, so that emission code reads straight down. It must not know what a tensor number means. */
+ * Emitting commands as data. Nothing here calls OpenCL or needs a device; the emitter keeps the first error,
+ * so that emitting code needs no checks in between. This file must not know what a tensor number means. */
 #include "cl/command/command.h"
 #include "cl/command/variant.h"
 #include "cl/kernels/program_source.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decides what is given up for a refused command, the smallest thing first:
+ * Decides what planning gives up because the driver refused a command, the smallest thing first:
  *   1. capabilities that are mere optimisations of kernels (non-temporal stores, prefetch): if the kernel is
  *      refused without them too, they were not the cause and are restored;
  *   2. for a matrix unit with one capability that all its kernels need, in this order:
  *      a. stream-k or line sums of a tile;
  *      b. the extras of its record, such as tiles that need more local memory than any driver reports: at
  *         most FORMS_MAX of these tiles one by one, then all of them;
- *      c. the unit, in favour of an older one that does the same products, because a driver that refuses a
- *         small program with its instructions refuses all;
+ *      c. the unit, in favour of an older one for the same products, because a driver that refuses a small
+ *      program with the unit's instructions refuses all of them;
  *   3. the tile of a matrix product, in favour of the next best one, at most FORMS_MAX times;
  *   4. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
  *      vectors;
@@ -159,8 +159,8 @@ bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t
     uint32_t extra = r->needs & ~r->variant->needs & desc->caps & ~optimisations;
     if (extra & OCL_CAPS_UNITS)
         return drop(desc, extra & OCL_CAPS_UNITS, what, size);
-    /* Only suspected, because all tiles of matrix units need it: restored if the kernel is refused without
-     * it too. */
+    /* Only suspected, because all tiles of matrix units need this capability. It is restored if the kernel
+     * is refused without it too. */
     if (extra == OCL_CAP_WG256 && !again) {
         desc->suspected_caps = extra;
         snprintf(desc->suspected_in, sizeof desc->suspected_in, "%s", r->kernel);

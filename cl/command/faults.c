@@ -17,12 +17,12 @@ typedef struct command_under_way {
     cl_event event;
     uint64_t number;
     int count;
-    /* of the group's first and last command */
+    /* labels and kernels of the group's first and last command */
     char what[2][48];   /* "blk0.attn.qkv.forward" */
     char kernel[2][40]; /* "" where no kernel runs */
 } command_under_way;
 
-#define GROUP 16 /* most commands for which one event stands */
+#define GROUP 16 /* largest number of commands in a group, which have one event together */
 
 struct ocl_faults {
     command_under_way *list; /* sorted by number */
@@ -32,7 +32,7 @@ struct ocl_faults {
     bool failed;
     cl_int code;
     command_under_way first; /* the first failed command; its event is released */
-    clt_status data_failed;  /* CLT_OK: no data has failed to arrive so far */
+    clt_status data_failed;  /* not CLT_OK: data that commands need never arrived */
     char why_data_failed[1024];
 };
 
@@ -204,7 +204,7 @@ bool ocl_wait_for_callback(ocl_device *device, pthread_cond_t *changed, pthread_
 {
     if (clt_cond_wait_turn(changed, lock))
         return true;
-    pthread_mutex_unlock(lock); /* callbacks need the lock */
+    pthread_mutex_unlock(lock); /* unlocked, because callbacks need the lock */
     bool failed = ocl_commands_failed(device);
     pthread_mutex_lock(lock);
     return !failed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Buffers with accounting, pinned host memory, events, and transfers. Memory is checked here before a
- * driver is asked, and every message names the buffer. This file must not know what a buffer holds. */
+ * Buffers with accounting, pinned host memory, events, and transfers. Sizes are checked here before the
+ * driver allocates, and every message names the buffer. This file must not know what a buffer holds. */
 #include "cl/command/faults_internal.h"
 #include "cl/command/memory.h"
 #include "cl/command/record_internal.h"
@@ -70,12 +70,12 @@ static void link_buffer(ocl_device *device, ocl_buffer *buffer)
 static void CL_CALLBACK free_pages(cl_mem mem, void *data)
 {
     ocl_pages *pages = data;
-    (void)mem; /* the buffer is destroyed: no command uses the memory any more */
+    (void)mem; /* the buffer has been destroyed, so no command uses the memory any more */
     clt_pages_destroy(pages->data, pages->bytes);
     free(pages);
 }
 
-/* Creates a buffer on our own pages, which hold zeros. zeroed: the pages are prefaulted now
+/* Creates a buffer on pages that we allocate and that hold zeros. zeroed: the pages are prefaulted now
  * (clt_pages_prefault), as a fill would do. */
 static cl_mem create_on_pages(ocl_device *device, uint64_t bytes, bool zeroed, const char *what, void **data,
                               cl_int *code)
@@ -101,7 +101,7 @@ static cl_mem create_on_pages(ocl_device *device, uint64_t bytes, bool zeroed, c
     return NULL;
 }
 
-/* over: the caller's memory, or NULL. */
+/* over: memory of the caller to use for the buffer, or NULL. */
 static cl_mem create_mem(ocl_device *device, uint64_t bytes, bool zeroed, void *over, const char *what,
                          void **pages, cl_int *code)
 {
@@ -189,7 +189,7 @@ uint64_t ocl_buffer_bytes(const ocl_buffer *buffer)
 
 static uint64_t read_locked(const ocl_device *device, const uint64_t *value)
 {
-    ocl_device *own = (ocl_device *)(uintptr_t)device; /* only the lock is touched */
+    ocl_device *own = (ocl_device *)(uintptr_t)device; /* the cast only removes const for the lock */
     CLT_LOCKED(&own->lock);
     return *value;
 }
@@ -286,7 +286,7 @@ static ocl_device *device_of(cl_event event)
     return ocl_device_of_queue(queue);
 }
 
-/* Quirk poll_events: if the event has already ended, calls the callback here, on the caller's thread. */
+/* Whether the event has ended, on a device whose driver loses callbacks of ended events (poll_events). */
 static bool ended_by_poll(ocl_event *event)
 {
     const ocl_device *device = device_of(ocl_event_raw(event));
@@ -334,7 +334,7 @@ clt_status ocl_event_wait(ocl_event *event)
     ocl_count_host_wait(device_of(raw));
     cl_int code = clWaitForEvents(1, &raw);
     if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
-        CLT_TRY(ocl_event_poll(event, &ended)); /* fails with the command's own code */
+        CLT_TRY(ocl_event_poll(event, &ended)); /* a failed command fails the call with its own code */
     OCL_CHECK(code, "waiting for a command");
     ocl_device *device = device_of(raw);
     return device != NULL ? all_well(device) : CLT_OK;
@@ -387,13 +387,13 @@ clt_status ocl_fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes)
 {
     CLT_TRY(check_range(dst, offset, bytes, "clearing"));
     if (bytes == 0 ||
-        dst->device->gathered != NULL) /* while programs are only noted, no kernel reads memory */
+        dst->device->gathered != NULL) /* while programs are only gathered, no kernel reads memory */
         return CLT_OK;
     return clt_fail_prefix(fill_zero(dst, offset, bytes), "clearing '%s': ", dst->what);
 }
 
-/* Called after each asynchronous command. Flushes a queue other than the compute queue, since commands of
- * other queues wait for its commands, and any queue if the caller keeps the event (PoCL starts no command
+/* Called after each asynchronous command. Flushes a queue other than the compute queue, because commands of
+ * other queues wait for its commands. Flushes any queue if the caller gets the event (PoCL starts no command
  * before a flush). */
 static clt_status after_enqueue(ocl_device *device, ocl_queue queue, cl_event raw, ocl_event **done)
 {
@@ -411,7 +411,7 @@ static clt_status after_transfer(ocl_device *device, const ocl_span *span, const
 {
     clt_status status = ocl_faults_add_one(device, what, "", raw);
     if (status == CLT_OK && ocl_record_level_of(device) != OCL_RECORD_OFF &&
-        clRetainEvent(raw) == CL_SUCCESS) /* if this fails, only a time is missing */
+        clRetainEvent(raw) == CL_SUCCESS) /* without this reference only a time is missing */
         ocl_record_add(device, span, NULL, raw);
     if (done == NULL || status != CLT_OK)
         clReleaseEvent(raw);
@@ -419,7 +419,7 @@ static clt_status after_transfer(ocl_device *device, const ocl_span *span, const
     return after_enqueue(device, span->queue, raw, done);
 }
 
-/* A transfer of 0 bytes: only the order of events is kept. */
+/* A transfer of 0 bytes: a marker, so that the order of events stays the same. */
 static clt_status empty_transfer(ocl_device *device, ocl_queue queue, ocl_event *wait, ocl_event **done)
 {
     cl_event raw = NULL, before = ocl_event_raw(wait);
@@ -431,7 +431,7 @@ static clt_status empty_transfer(ocl_device *device, ocl_queue queue, ocl_event 
     return after_enqueue(device, queue, raw, done);
 }
 
-/* Checks the range of a transfer, which is named by a word such as "writing to"; no event yet. */
+/* Checks a transfer's range; messages call the transfer `what` ("writing to"). Sets *done to NULL. */
 static clt_status begin_transfer(const ocl_buffer *buffer, uint64_t offset, uint64_t bytes, const char *what,
                                  ocl_event **done)
 {
@@ -503,7 +503,7 @@ clt_status ocl_map_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset, u
                                          wait ? 1 : 0, wait ? &before : NULL, &raw, &refusal),
                  refusal));
     OCL_CHECK(code, "mapping %llu bytes of '%s'", (unsigned long long)bytes, buffer->what);
-    ocl_span span = {.kind = OCL_SPAN_D2H, .queue = queue}; /* no byte moves */
+    ocl_span span = {.kind = OCL_SPAN_D2H, .queue = queue}; /* 0 bytes to move */
     CLT_TRY(after_transfer(buffer->device, &span, buffer->what, raw, done));
     if (at != (char *)buffer->over + offset)
         CLT_FAIL(CLT_EDEVICE, "mapping '%s': the driver of %s '%s' gives a copy of the caller's memory",

@@ -10,17 +10,17 @@
 
 typedef struct ocl_buffer ocl_buffer; /* one cl_mem */
 
-/* `what` names the buffer in messages ("activations slab 0"). CLT_EDEVMEM when the device refuses, or when
- * the sum of all open buffers would pass desc.usable_bytes (checked before the call). */
+/* Creates a buffer; messages name it `what` ("activations slab 0"). CLT_EDEVMEM when the device refuses, or
+ * when the sum of all open buffers would pass desc.usable_bytes (checked before the call). */
 clt_status ocl_buffer_create(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out);
-/* The same, filled with zeros for all commands that are enqueued on the compute queue from now on. */
+/* The same, filled with zeros, which all commands enqueued on the compute queue from now on see. */
 clt_status ocl_buffer_create_zeroed(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out);
 /* On CPU devices: makes the caller's `memory` (whole pages that outlive the buffer) a buffer, so that
  * commands work directly on memory that ranks of this host share, without copies. CLT_EDEVMEM on other
  * devices. */
 clt_status ocl_buffer_create_over(ocl_device *device, void *memory, uint64_t bytes, const char *what,
                                   ocl_buffer **out);
-/* Whether the device works on the caller's memory itself, as CPU devices should. Tries it by mapping a
+/* Whether the device works directly on the caller's memory, as CPU devices should. Finds out by mapping a
  * buffer over host memory. Blocks. */
 bool ocl_computes_on_host(ocl_device *device);
 void ocl_buffer_destroy(ocl_buffer *buffer);
@@ -36,7 +36,7 @@ clt_status ocl_pinned_create(ocl_device *device, uint64_t bytes, const char *wha
 void ocl_pinned_destroy(ocl_pinned *pinned);
 void *ocl_pinned_data(ocl_pinned *pinned);
 
-/* An event the caller owns; NULL is fine everywhere. */
+/* An event that the caller owns; all functions accept NULL. */
 void ocl_event_release(ocl_event *event);
 CLT_SCOPED_POINTER(ocl_event, ocl_event_release)
 /* fn is called once, from a driver thread, when the command has ended (ok = false: it failed). It must not
@@ -61,8 +61,8 @@ clt_status ocl_read_async(ocl_queue queue, ocl_buffer *src, uint64_t offset, voi
                           ocl_event *wait, ocl_event **done);
 clt_status ocl_copy_async(ocl_queue queue, ocl_buffer *src, uint64_t src_offset, ocl_buffer *dst,
                           uint64_t dst_offset, uint64_t bytes, ocl_event *wait, ocl_event **done);
-/* For a buffer over the caller's memory: once `done` has ended, the host may use this range, and commands
- * may not until ocl_unmap_async with the same `offset` gives it back. */
+/* For a buffer over the caller's memory: when `done` has ended, the host may use this range. Commands may
+ * use it again after ocl_unmap_async with the same `offset`. */
 clt_status ocl_map_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset, uint64_t bytes,
                          ocl_event *wait, ocl_event **done);
 clt_status ocl_unmap_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset, ocl_event *wait,
@@ -72,7 +72,7 @@ clt_status ocl_marker(ocl_device *device, ocl_queue queue, ocl_event **done);
 /* Commands that are enqueued on the queue from now on wait for the event. NULL: nothing to wait for. */
 clt_status ocl_wait_on_device(ocl_device *device, ocl_queue queue, ocl_event *before);
 /* An event that the host completes by one call of ocl_user_event_complete, from any thread. The call cannot
- * fail, so commands that wait for the event always go on. The caller releases the event afterwards. */
+ * fail, so commands that wait for the event always start. The caller releases the event afterwards. */
 clt_status ocl_user_event_create(ocl_device *device, ocl_event **out);
 void ocl_user_event_complete(ocl_event *event);
 clt_status ocl_flush(ocl_device *device, ocl_queue queue); /* clFlush: never blocks */

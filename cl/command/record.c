@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recorder's ring and the meter. Nothing here waits: the caller knows that the commands have ended when
- * it asks for their times, and a command whose event still has no times is reported without times. */
+ * The recorder's ring and the meter. Nothing here waits: when the caller takes the times of commands, it
+ * knows that they have ended. A command whose event still has no times is reported without times. */
 #include "cl/command/record_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct record_entry {
-    cl_event start, end; /* start: only if the command consists of several device commands */
+    cl_event start, end; /* start: NULL unless the command consists of several device commands */
     ocl_span span;
 } record_entry;
 
@@ -18,8 +18,8 @@ typedef struct record_loss {
     uint64_t count;
 } record_loss;
 
-/* Number of tags whose losses are counted separately; a caller never has more under way. When all are in
- * use, the last entry counts for all newer tags. */
+/* Number of tags whose losses are counted separately; callers never have commands of more tags under way.
+ * When all are in use, the last entry counts for all newer tags. */
 #define LOSSES 64
 
 struct ocl_recorder {
@@ -118,7 +118,7 @@ static void read_times(const record_entry *e, ocl_span *span)
                  stamp(e->end, CL_PROFILING_COMMAND_END, &span->end_ns);
     if (known && span->all)
         known = stamp(e->end, CL_PROFILING_COMMAND_QUEUED, &span->queued_ns);
-    /* the marker before the command has ended when its first device command could begin */
+    /* a marker precedes the first device command; the marker's end is when this command could begin */
     if (known && e->start != NULL && stamp(e->start, CL_PROFILING_COMMAND_END, &first) &&
         first < span->start_ns)
         span->start_ns = first;
@@ -126,7 +126,7 @@ static void read_times(const record_entry *e, ocl_span *span)
         span->queued_ns = span->start_ns = span->end_ns = 0;
 }
 
-/* Returns and removes the losses of the tags up to `tag`; losses of later tags stay. */
+/* Returns the sum of the losses of tags up to `tag`, and removes them; losses of later tags stay. */
 static uint64_t take_losses(struct ocl_recorder *r, int64_t tag)
 {
     uint64_t count = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recorder tells when the commands of a device ran, without waiting for any of them. It keeps the
- * events of enqueued commands in a ring of fixed size and hands their times over when the caller knows that
+ * The recorder finds out when the commands of a device ran, without waiting for any of them. It keeps the
+ * events of enqueued commands in a ring of fixed size, and reports their times when the caller knows that
  * the commands have ended. The meter measures the processor time that the main thread spends inside OpenCL
- * calls. Both are for the one thread that enqueues. Only the owner knows what a tag means. */
+ * calls. Only the thread that enqueues may use them. Only the owner knows what a tag means. */
 #ifndef CL_COMMAND_RECORD_H
 #define CL_COMMAND_RECORD_H
 
@@ -11,9 +11,8 @@
 
 typedef enum ocl_record_level {
     OCL_RECORD_OFF,
-    OCL_RECORD_EDGES, /* transfers, and the first and last command of each stretch that an executor enqueues
-                       */
-    OCL_RECORD_ALL    /* transfers and every command */
+    OCL_RECORD_EDGES, /* records transfers, and the first and last command of each stretch (below) */
+    OCL_RECORD_ALL    /* records transfers and every command */
 } ocl_record_level;
 
 typedef enum ocl_span_kind {
@@ -36,15 +35,15 @@ typedef struct ocl_span {
     bool all;                   /* recorded at OCL_RECORD_ALL */
     const ocl_command *command; /* COMMAND */
     uint64_t bytes;             /* transfers */
-    double host_at;             /* clt_now() right after it was enqueued */
-    /* device clock, ns; all 0 if the device gives no times. queued_ns: only at OCL_RECORD_ALL */
+    double host_at;             /* clt_now() right after the command was enqueued */
+    /* device clock, ns; all 0 if the device reports no times. queued_ns: only at OCL_RECORD_ALL */
     uint64_t queued_ns, start_ns, end_ns;
 } ocl_span;
 
-/* Makes a recorder for `capacity` commands in flight. CLT_EUNSUPPORTED when the device's queues give no
- * times. The level is OFF at first. */
+/* Makes a recorder for `capacity` commands in flight, at the level OFF. CLT_EUNSUPPORTED when the device's
+ * queues report no times. */
 clt_status ocl_record_start(ocl_device *device, size_t capacity);
-/* Ends recording and drops commands that were not taken. ocl_device_close calls it too. */
+/* Ends recording and drops commands not yet taken by ocl_record_take. ocl_device_close calls it too. */
 void ocl_record_stop(ocl_device *device);
 /* Commands enqueued from now on are recorded at this level with this tag. Tags must not decrease. */
 void ocl_record_set(ocl_device *device, ocl_record_level level, int64_t tag);
@@ -55,7 +54,7 @@ uint64_t ocl_record_take(ocl_device *device, int64_t tag, ocl_span_fn fn, void *
 
 /* Processor time of the main thread inside the OpenCL calls of executors and transfers while the meter is
  * on. Reading the clock twice per call costs about as much as the call itself, and half of that cost is
- * counted as inside. Timing the same work without the meter shows the correction. */
+ * counted as inside. To correct for it, time the same work without the meter. */
 typedef struct ocl_meter_reading {
     double inside; /* seconds */
     uint64_t calls;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the files of cl/ that enqueue report to the recorder and the meter. Nobody else includes it. */
+ * How files of cl/ that enqueue commands report to the recorder and the meter. No other file includes this
+ * header. */
 #ifndef CL_COMMAND_RECORD_INTERNAL_H
 #define CL_COMMAND_RECORD_INTERNAL_H
 

@@ -18,7 +18,7 @@ bool ocl_is_given_up(const ocl_device_desc *desc, const ocl_variant *variant, co
     return false;
 }
 
-/* Why kernels of this style are slow on the device; NULL: they are not. */
+/* The reason why kernels of this style are slow on the device, or NULL if they are not. */
 static const char *why_slow(ocl_kernel_style style, const ocl_device_desc *device)
 {
     if (style == OCL_KERNEL_LANES && !ocl_prefers_lanes(device))
@@ -35,7 +35,7 @@ bool ocl_variant_is_foreign(const ocl_variant *variant, const ocl_device_desc *d
     if (variant->style == OCL_KERNEL_UNITS)
         return (device->caps & OCL_CAPS_UNITS) == 0;
     if (variant->style == OCL_KERNEL_LANES &&
-        device->is_cpu) /* slow only where wide vectors are split or masked */
+        device->is_cpu) /* slow only on CPUs that split or mask wide vectors */
         return false;
     return why_slow(variant->style, device) != NULL;
 }
@@ -87,7 +87,7 @@ static const ocl_variant *first_that_accepts(const ocl_variant *const *list, con
     return NULL;
 }
 
-/* Takes a variant that is slow on this device, when the driver has refused the fast ones. */
+/* Chooses a variant that is slow on this device, if the driver has refused the fast ones. */
 static const ocl_variant *any_that_works(const ocl_variant *const *list, const void *problem,
                                          const ocl_device_desc *device, const char *what, clt_str *reasons)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The record that describes an implementation: the group or lane style of a kernel family, a GEMM backend,
- * an op's forward or backward. Lists are ordered, and their last entry always accepts. Refusals are logged
- * with their reason. */
+ * an op's forward or backward. A family has an ordered list of these records, whose last one accepts every
+ * problem. Refusals are logged with their reason. */
 #ifndef CL_COMMAND_VARIANT_H
 #define CL_COMMAND_VARIANT_H
 
@@ -38,10 +38,11 @@ typedef struct ocl_variant {
     /* NULL: accepts everything. On refusal it writes the reason. The type of `problem` depends on the
      * family. */
     bool (*accepts)(const void *problem, const ocl_device_desc *device, char *reason, size_t size);
-    const ocl_tunable *tunables; /* NULL-name terminated, or NULL */
+    const ocl_tunable *tunables; /* ends with a NULL name; or NULL */
     clt_status (*emit)(ocl_emitter *emitter, const void *problem);
     /* OCL_CAP_* bits that its kernels are written for but do not strictly need: other devices may run it as
-     * the last resort. The checker skips the variant where the driver lost one of these capabilities. */
+     * the last resort. The checker skips the variant on devices whose driver lost one of these
+     * capabilities. */
     uint32_t written_for;
     ocl_kernel_style style;
 } ocl_variant;
@@ -60,9 +61,9 @@ bool ocl_variant_is_foreign(const ocl_variant *variant, const ocl_device_desc *d
 
 /* Finds the first variant of the NULL-terminated list that the device's capabilities allow and that accepts
  * the problem; `force` (may be NULL) allows only the variant of that name. Refusals go to the debug log as
- * "what: variant: reason". When the driver refused some of the list (cl/command/fallback.h) and no other
- * variant accepts, takes one that refuses only because it is slow here. CLT_EUNSUPPORTED when none accepts
- * (or the forced one refuses), with all reasons. */
+ * "what: variant: reason". When the driver refused some variants of the list (cl/command/fallback.h) and no
+ * other one accepts, chooses one that refuses only because it is slow here. CLT_EUNSUPPORTED when none
+ * accepts (or the forced one refuses), with all reasons. */
 clt_status ocl_variant_select(const ocl_variant *const *list, const void *problem,
                               const ocl_device_desc *device, const char *what, const char *force,
                               const ocl_variant **out);

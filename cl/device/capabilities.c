@@ -70,7 +70,8 @@ static void add_text(clt_hash64_state *state, const char *text)
 
 clt_status ocl_capabilities_key(const ocl_device_desc *device, ocl_style style, uint64_t *key)
 {
-    /* Emulated units answer differently, and a preloaded library may change the driver's behaviour. */
+    /* a device with emulated units answers differently, and a preloaded library may change the driver's
+     * behaviour */
     static const char *const variables[] = {"CLTRAIN_EMULATE", "LD_PRELOAD"};
     clt_hash64_state state;
     uint64_t kernels;
@@ -86,7 +87,7 @@ clt_status ocl_capabilities_key(const ocl_device_desc *device, ocl_style style, 
     add_text(&state, device->version);
     clt_hash64_add(&state, &device->compute_units, sizeof device->compute_units);
     clt_hash64_add(&state, &device->quirks, sizeof device->quirks);
-    if (device->limits.workgroup > 0 || device->limits.local > 0) { /* the other limits change no answer */
+    if (device->limits.workgroup > 0 || device->limits.local > 0) { /* other limits do not change answers */
         clt_hash64_add(&state, &device->limits.workgroup, sizeof device->limits.workgroup);
         clt_hash64_add(&state, &device->limits.local, sizeof device->limits.local);
     }
@@ -98,7 +99,7 @@ clt_status ocl_capabilities_key(const ocl_device_desc *device, ocl_style style, 
     return CLT_OK;
 }
 
-/* --- items --- */
+/* --- items: one question and its answer each --- */
 
 const ocl_item *ocl_capabilities_find(const ocl_capabilities *capabilities, const char *name)
 {
@@ -123,7 +124,7 @@ clt_status ocl_capabilities_set(ocl_capabilities *capabilities, const ocl_item *
     return CLT_OK;
 }
 
-/* Self-tests have a prefix in their name; probes are named after their capability. */
+/* Names of self-tests have a prefix; probes are named after their capability. */
 bool ocl_item_is_test(const ocl_item *item)
 {
     return strncmp(item->name, OCL_TEST_PREFIX, strlen(OCL_TEST_PREFIX)) == 0;
@@ -166,7 +167,7 @@ void ocl_capabilities_note_asked(ocl_capabilities *capabilities, uint32_t mask, 
     capabilities->probed |= mask;
     if (!tests || are_tested(capabilities, caps))
         return;
-    if (capabilities->n_tested == OCL_TESTED_MAX) /* the oldest is dropped */
+    if (capabilities->n_tested == OCL_TESTED_MAX) /* the list is full: the oldest entry is dropped */
         memmove(capabilities->tested, capabilities->tested + 1,
                 --capabilities->n_tested * sizeof capabilities->tested[0]);
     capabilities->tested[capabilities->n_tested++] = caps;
@@ -386,7 +387,7 @@ clt_status ocl_capabilities_print(const ocl_capabilities *capabilities, const oc
     clt_boot_identity(boot, sizeof boot);
     for (int i = 0; i < capabilities->count; i++)
         if (!is_kept(&capabilities->items[i]))
-            n_tested = probed = 0; /* some questions must be asked again */
+            n_tested = probed = 0; /* the next start must ask some questions again */
     clt_jw_object(&w);
     clt_jw_kstring(&w, "format", FORMAT_NAME);
     clt_jw_kint(&w, "version", FORMAT_VERSION);
@@ -454,7 +455,7 @@ static clt_status parse_item(const clt_json *object, const char *source, ocl_ite
     CLT_TRY(take_string(object, "item", source, item->name, sizeof item->name));
     CLT_TRY(take_string(object, "answer", source, answer, sizeof answer));
     CLT_TRY(take_bits(object, "drops", source, &item->drops));
-    char reason[3 * OCL_REASON_SIZE]; /* the writer replaces an invalid byte by three bytes */
+    char reason[3 * OCL_REASON_SIZE]; /* the writer replaces an invalid byte by a character of three bytes */
     CLT_TRY(take_string(object, "reason", source, reason, sizeof reason));
     snprintf(item->reason, sizeof item->reason, "%.*s", OCL_REASON_SIZE - 1, reason);
     if (!ocl_answer_from_name(answer, &item->answer) || !is_kept(item))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The record of a device's answers to probes and self-tests, one for each capability, with the reason of
- * every answer that is not yes. It is kept in the user's cache, in one file for each device, driver and
- * version of the kernels, so that a device is asked once. A file that is damaged, belongs to another device
- * or is older than the kernels is ignored. This file must not know how a question is asked. */
+ * The record of a device's answers to probes and self-tests of its capabilities, with the reason of every
+ * answer that is not yes. It is kept in the user's cache, in one file for each device, driver and version of
+ * the kernels, so that a device is tested only once. A file that is damaged, belongs to another device or is
+ * older than the kernels is ignored. This file must not know how a question is asked. */
 #ifndef CL_DEVICE_CAPABILITIES_H
 #define CL_DEVICE_CAPABILITIES_H
 
@@ -11,7 +11,7 @@
 #include "engine/json/json.h"
 
 #define OCL_ITEM_NAME 40 /* size of a question's name, in bytes */
-/* Names of questions. Other probes have the name of their capability; names of tests begin with
+/* Names of questions. All other probes are named after their capability; names of self-tests begin with
  * OCL_TEST_PREFIX. */
 #define OCL_ITEM_BASIC "basic"
 #define OCL_ITEM_GROUP_LIMIT "group_limit"
@@ -30,7 +30,7 @@ typedef struct ocl_item {
     char name[OCL_ITEM_NAME];
     ocl_answer answer;
     uint32_t drops; /* capabilities that are lost unless the answer is yes; 0: the whole device is refused */
-    uint64_t value; /* for questions that ask for a number */
+    uint64_t value; /* the number, for questions that have one as their answer */
     char reason[OCL_REASON_SIZE];
 } ocl_item;
 
@@ -57,15 +57,14 @@ typedef struct ocl_unsupported {
 typedef struct ocl_capabilities {
     uint64_t key;    /* ocl_capabilities_key */
     uint32_t probed; /* capabilities that were not masked; all their probes are answered */
-    /* The sets of capabilities for which all self-tests have been answered: which tests are needed depends
-     * on the capabilities in use. */
+    /* Sets of capabilities. For each set, all self-tests that are needed with it have been answered. */
     int n_tested;
     uint32_t tested[OCL_TESTED_MAX];
     int count;
     ocl_item items[OCL_ITEMS_MAX];
     bool remembered; /* read from a file */
     int n_refused;
-    ocl_refused_device refused[OCL_REFUSED_MAX]; /* refused devices of this model, as in the file */
+    ocl_refused_device refused[OCL_REFUSED_MAX]; /* refused devices of this model, as the file lists them */
     ocl_unsupported unsupported;
 } ocl_capabilities;
 
@@ -80,15 +79,15 @@ bool ocl_item_is_test(const ocl_item *item);
 bool ocl_capabilities_lost_test(const ocl_capabilities *capabilities);
 /* Adds an item or replaces the one of its name. CLT_EINTERNAL when there is no room. */
 clt_status ocl_capabilities_set(ocl_capabilities *capabilities, const ocl_item *item);
-/* The capabilities in use: their probe and (with tests) all their self-tests were answered with yes. */
+/* The usable capabilities: those whose probe and (with `tests`) all self-tests were answered with yes. */
 uint32_t ocl_capabilities_caps(const ocl_capabilities *capabilities, uint32_t emulated, bool tests);
-/* note_asked notes that for this mask all probes and (with tests) all self-tests have been answered;
- * were_asked returns whether they have. */
+/* note_asked records that with this mask all probes and (with `tests`) all self-tests have been answered;
+ * were_asked returns whether that was recorded. */
 void ocl_capabilities_note_asked(ocl_capabilities *capabilities, uint32_t mask, uint32_t emulated,
                                  bool tests);
 bool ocl_capabilities_were_asked(const ocl_capabilities *capabilities, uint32_t mask, uint32_t emulated,
                                  bool tests);
-/* Fills in the sizes that questions found: local_proven_bytes, local_retargeted_bytes,
+/* Copies the sizes that questions found into the description: local_proven_bytes, local_retargeted_bytes,
  * local_argument_bytes, local_report_factor, kernel_group_limit, larger_groups. */
 void ocl_capabilities_sizes(const ocl_capabilities *capabilities, ocl_device_desc *device);
 /* The failed question that makes the device unusable; NULL: it can be used. */
@@ -100,37 +99,38 @@ bool ocl_answer_from_name(const char *name, ocl_answer *out);
 
 /* --- the file --- */
 
-/* Text of the file: JSON with a hash of itself as its last member. Answers that may differ the next time (an
+/* Text of the file: JSON whose last member is a hash of the rest. Answers that may differ the next time (an
  * OpenCL call failed) are not written. */
 clt_status ocl_capabilities_print(const ocl_capabilities *capabilities, const ocl_device_desc *device,
                                   clt_str *out);
-/* Reads such a text; CLT_EDATA says what is wrong with it. Refused devices and variants from before the last
- * restart of the machine are ignored. */
+/* Parses the text of such a file; CLT_EDATA says what is wrong with it. Refused devices and variants from
+ * before the last restart of the machine are ignored. */
 clt_status ocl_capabilities_parse(const char *text, size_t length, const char *source, ocl_capabilities *out);
 
-/* Devices of one model share a file, and one of them may be broken. ocl_capabilities_apply_refusal turns
- * the refusal noted for device `spec` into an item of its answers. ocl_capabilities_note merges the answers
- * of device `spec` into *file, the model's answers as they were last read, which are then written. */
+/* Devices of one model share a file, and one of them may be broken. ocl_capabilities_apply_refusal turns the
+ * stored refusal of device `spec` into an item of its answers. ocl_capabilities_note merges the answers of
+ * device `spec` into *file, the model's answers as they were last read. The caller then writes *file. */
 clt_status ocl_capabilities_apply_refusal(ocl_capabilities *capabilities, const char *spec);
 void ocl_capabilities_note(const ocl_capabilities *capabilities, const char *spec, ocl_capabilities *file);
 
-/* Adds what `more` lists, as long as there is room. */
+/* Adds the entries of `more`, as long as there is room. */
 void ocl_unsupported_add(ocl_unsupported *unsupported, const ocl_unsupported *more);
 bool ocl_unsupported_any(const ocl_unsupported *unsupported);
 bool ocl_unsupported_has(const ocl_unsupported *unsupported, const ocl_unsupported_variant *variant);
-bool ocl_unsupported_equal(const ocl_unsupported *a, const ocl_unsupported *b); /* in any order */
-/* What was given up, as a JSON object. Reading ignores capabilities that this program does not know;
- * CLT_EDATA says what is wrong. */
+bool ocl_unsupported_equal(const ocl_unsupported *a, const ocl_unsupported *b); /* order does not matter */
+/* Writes and reads what was given up, as a JSON object. Reading ignores capabilities that this program does
+ * not know; CLT_EDATA says what is wrong. */
 void ocl_unsupported_write(const ocl_unsupported *unsupported, clt_json_writer *w);
 clt_status ocl_unsupported_read(const clt_json *object, const char *source, ocl_unsupported *out);
 
-/* The file of a device and the lock beside it; free both. CLT_ESTORAGE: there is no private cache folder. */
+/* The path of a device's file and of its lock file; the caller frees both. CLT_ESTORAGE: there is no private
+ * cache folder. */
 clt_status ocl_capabilities_path(const ocl_device_desc *device, uint64_t key, char **path, char **lock);
-/* The answers for this device. There are no items when there is no file; an invalid file is reported and
- * ignored. Fails only for lack of memory. */
+/* Reads the answers for this device: no items if there is no file; an invalid file is reported and ignored.
+ * Fails only for lack of memory. */
 clt_status ocl_capabilities_load(const char *path, const ocl_device_desc *device, uint64_t key,
                                  ocl_capabilities *out);
-/* Writes the file; its entries for other devices of this model stay. */
+/* Writes the file; its entries for other devices of this model are kept. */
 clt_status ocl_capabilities_save(const char *path, const ocl_device_desc *device,
                                  const ocl_capabilities *capabilities);
 

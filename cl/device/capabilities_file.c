@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads and writes the file of a device's answers in the user's cache. It must not know what is asked. */
+ * Reads and writes the file of a device's answers in the user's cache. This file must not know the
+ * questions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ clt_status ocl_capabilities_path(const ocl_device_desc *device, uint64_t key, ch
     return CLT_OK;
 }
 
-/* Reads the model's answers; none when there is no valid file. */
+/* Reads the model's answers; there are none if there is no valid file. */
 static clt_status read_file(const char *path, const ocl_device_desc *device, uint64_t key, bool tell,
                             ocl_capabilities *out)
 {
@@ -64,8 +65,8 @@ static clt_status read_file(const char *path, const ocl_device_desc *device, uin
     return CLT_OK;
 }
 
-/* Names a device in the list of refused ones: by its index and a hash of the variables that renumber
- * devices, such as CUDA_VISIBLE_DEVICES, which schedulers set for each process. */
+/* Writes the name that a device has in the list of refused ones: its index and a hash of the variables that
+ * renumber devices, such as CUDA_VISIBLE_DEVICES, which schedulers set for each process. */
 static void name_device(const ocl_device_desc *device, char out[OCL_REFUSED_SPEC])
 {
     static const char *const variables[] = {

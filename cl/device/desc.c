@@ -128,7 +128,7 @@ clt_status ocl_caps_parse_limits(const char *text, uint32_t *mask, ocl_size_limi
             uint32_t bits = 0;
             if (strcmp(token, "none") != 0)
                 CLT_TRY(parse_cap(token, &bits));
-            if (first && minus) /* a list that starts with a removal means all but that one */
+            if (first && minus) /* a list that starts with "-" means all except what it removes */
                 result = OCL_CAPS_ALL;
             result = minus ? result & ~bits : result | bits;
             first = false;
@@ -137,7 +137,7 @@ clt_status ocl_caps_parse_limits(const char *text, uint32_t *mask, ocl_size_limi
             break;
         at++;
     }
-    *mask = first ? OCL_CAPS_ALL : result; /* limits alone mask no capability */
+    *mask = first ? OCL_CAPS_ALL : result; /* a list of limits alone masks no capability */
     return CLT_OK;
 }
 
@@ -178,7 +178,7 @@ const char *ocl_quirk_name(uint32_t bit)
 /* SPEC_NAME: a device's whole name. SPEC_PART: a part of it. */
 typedef enum spec_kind { SPEC_DEFAULT, SPEC_CPU, SPEC_GPU, SPEC_INDEX, SPEC_NAME, SPEC_PART } spec_kind;
 
-/* "3:1": digits, a colon, digits and nothing else. */
+/* Whether the text is digits, a colon and digits, such as "3:1". */
 static bool parse_index_spec(const char *spec, long *platform, long *device)
 {
     char *end;
@@ -255,8 +255,8 @@ static bool same_platform(const ocl_device_desc *a, const ocl_device_desc *b)
     return na == nb && memcmp(a->spec, b->spec, na) == 0;
 }
 
-/* The kind of SPEC, given these devices. A whole name comes before a part, because one device's name may be
- * a part of another's: "RTX 4060" and "RTX 4060 Ti". */
+/* Decides whether SPEC is an index, a name or a part of a name of these devices. A whole name comes before a
+ * part, because one device's name may be a part of another's: "RTX 4060" and "RTX 4060 Ti". */
 static spec_kind kind_of_spec(const ocl_device_desc *const *list, int count, const char *spec)
 {
     spec_kind kind = classify_spec(spec);

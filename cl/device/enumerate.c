@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lists platforms and devices, in the platforms' order, with every property that the program needs, as their
- * drivers report them. A driver that fails is skipped with a warning that names it. Nothing is opened or
- * tried. */
+ * drivers report them. A driver that fails is skipped with a warning that names it. This file neither opens
+ * nor tests a device. */
 #include "cl/device/internal.h"
 #include "cl/device/listing.h"
 #include "cl/device/pocl.h"
@@ -114,8 +114,8 @@ static clt_status ask_compute_capability(cl_device_id id, uint32_t *out)
     return CLT_OK;
 }
 
-/* All of these queries exist in OpenCL 1.2. A failed query must not count as 0, which would choose other
- * kernels. */
+/* All of these queries exist in OpenCL 1.2. A failed query must not count as 0, because that would lead to
+ * other kernels. */
 static clt_status describe_limits(cl_device_id id, ocl_device_desc *desc)
 {
     size_t items[16] = {0};
@@ -144,8 +144,8 @@ static clt_status describe_limits(cl_device_id id, ocl_device_desc *desc)
     CLT_TRY(ocl_device_ask(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof rounding, &rounding));
     desc->rounds_correctly = (rounding & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
     desc->keeps_subnormals = (rounding & CL_FP_DENORM) != 0;
-    /* device memory is host memory: use the memory that system and control group have left, divided by the
-     * number of ranks */
+    /* device memory is host memory, so only memory that system and control group have left counts, divided
+     * by the number of ranks */
     if (desc->is_cpu) {
         uint64_t share = clt_memory_available() / (uint64_t)ocl_ranks_here();
         if (share < desc->usable_bytes)
@@ -250,7 +250,7 @@ static const char *hidden_drivers(char *text, size_t size)
     return text;
 }
 
-/* PoCL has no device if it cannot make the folder for its kernels. */
+/* A sentence for errors: PoCL offers no device if it cannot make the folder for its kernels. */
 static const char *without_folder(void)
 {
     const ocl_pocl_report *pocl = ocl_pocl_done();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * OpenCL codes as names, and the only function that turns a code into a status with a message, so that no
- * caller maps codes itself. It must not know what the caller was computing. */
+ * caller maps codes itself. This file must not know what the caller was computing. */
 #include "cl/device/device.h"
 
 #include <CL/cl.h>
@@ -112,7 +112,7 @@ static clt_status status_of(int cl_code)
     case CL_INVALID_COMPILER_OPTIONS:
     case CL_INVALID_PROGRAM_EXECUTABLE:
         return CLT_EBUILD;
-    case CL_INVALID_WORK_GROUP_SIZE: /* depends on the kernel: the same would happen again */
+    case CL_INVALID_WORK_GROUP_SIZE: /* depends on the kernel, so another try would fail too */
     case CL_INVALID_WORK_ITEM_SIZE:
     case CL_INVALID_KERNEL_NAME:
         return CLT_EUNSUPPORTED;

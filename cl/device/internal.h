@@ -10,7 +10,7 @@
 
 #include "cl/device/capabilities.h"
 
-static inline void cl_event_end_scope(const cl_event *event) /* for CLT_SCOPED(cl_event) */
+static inline void cl_event_end_scope(const cl_event *event) /* lets CLT_SCOPED(cl_event) work */
 {
     if (*event != NULL)
         clReleaseEvent(*event);
@@ -42,7 +42,7 @@ struct ocl_device {
     cl_context context;
     cl_command_queue queue[OCL_QUEUE_COUNT]; /* NULL: not open */
     bool profiling;
-    const struct ocl_exec_watcher *watcher; /* cl/exec/exec.h; NULL: nobody watches executors */
+    const struct ocl_exec_watcher *watcher; /* watches executors (cl/exec/exec.h), or NULL */
     struct ocl_recorder *recorder;          /* cl/command/record.c; NULL: nothing is recorded */
     /* cl/command/faults.c: commands that are not yet known to have succeeded; under lock */
     struct ocl_faults *faults;
@@ -51,16 +51,16 @@ struct ocl_device {
     ocl_capabilities capabilities;
     struct ocl_program **programs; /* cache by (family, options) */
     size_t n_programs, programs_capacity;
-    struct ocl_gathered *gathered; /* cl/program/program_gather.c; NULL: programs are built when asked for */
-    /* builders: builder children (cl/program/program_build.c), or NULL */
+    struct ocl_gathered *gathered; /* cl/program/program_gather.c; NULL: programs are built on request */
+    /* builder children (cl/program/program_build.c), or NULL */
     struct ocl_builder *builders[OCL_BUILDERS_MAX];
-    struct ocl_binary_cache *binaries; /* cl/program/program_cache.c; NULL: no binaries are kept */
+    struct ocl_binary_cache *binaries; /* cl/program/program_cache.c; NULL: no cache of binaries */
     uint64_t bytes, peak_bytes;
     ocl_counters counters;
     pthread_mutex_t lock;
     struct ocl_buffer *buffers; /* open buffers, newest first; under lock */
     cl_kernel fill_kernel;      /* fill_u32, created on first use (OCL_QUIRK_FILL_BY_KERNEL); under lock */
-    cl_kernel fill_byte_kernel; /* fill_u8, for ranges that are not whole words */
+    cl_kernel fill_byte_kernel; /* kernel fill_u8, for ranges that are not whole words */
     cl_mem tile_counter;        /* OCL_ARG_TILE_COUNTER of every command, created on first use; under lock */
 };
 
@@ -68,8 +68,8 @@ struct ocl_buffer {
     ocl_device *device;
     cl_mem mem;
     uint64_t bytes;
-    void *pages; /* our pages that back the buffer; NULL: the driver's own memory */
-    void *over;  /* the caller's memory, if the buffer uses that; else NULL */
+    void *pages; /* pages allocated by us that hold the buffer; NULL: the driver allocated its memory */
+    void *over;  /* the caller's memory, if the buffer uses it; else NULL */
     char what[64];
     struct ocl_buffer *next, *previous; /* the device's list */
 };
@@ -81,7 +81,7 @@ struct ocl_buffer {
             return ocl_fail(ocl_check_code_, __FILE__, __LINE__, __VA_ARGS__);                               \
     } while (0)
 
-/* Largest group for this kernel: as reported by the driver, or more if more was shown to work. */
+/* Largest group for this kernel: as reported by the driver, or more if a probe showed more to work. */
 static inline cl_int ocl_kernel_limit(const ocl_device *device, cl_kernel kernel, size_t *limit)
 {
     *limit = 1;
@@ -95,8 +95,8 @@ static inline cl_int ocl_kernel_limit(const ocl_device *device, cl_kernel kernel
 }
 
 /* Bytes of the local arrays that this kernel declares: as reported by the driver, divided by
- * local_report_factor. It must be asked before arguments are set, since drivers differ in whether local
- * arguments are included. */
+ * local_report_factor. To be called before arguments are set, because some drivers include local
+ * arguments. */
 static inline cl_int ocl_kernel_local_bytes(const ocl_device *device, cl_kernel kernel, uint64_t *bytes)
 {
     cl_ulong said = 0;
@@ -106,7 +106,7 @@ static inline cl_int ocl_kernel_local_bytes(const ocl_device *device, cl_kernel 
     return code;
 }
 
-/* `wanted`, a power of two, halved until this kernel may have groups of that size. */
+/* `wanted`, a power of two, halved until this kernel supports groups of that size. */
 static inline size_t ocl_kernel_items(const ocl_device *device, cl_kernel kernel, size_t wanted)
 {
     size_t limit;
@@ -136,9 +136,9 @@ typedef struct ocl_found {
 
 /* enumerate.c: every device of every platform; free() the array. */
 clt_status ocl_enumerate(ocl_found **out, int *count);
-/* Writes a sentence about the limit on memory (ulimit -v), "" if there is no limit; returns text. The loader
- * treats a driver for which there is not enough address space as one that is not installed, so errors need
- * this sentence. */
+/* Writes a sentence about the limit on memory (ulimit -v), "" if there is no limit; returns text. Errors
+ * need this sentence, because the loader treats a driver that does not fit into the address space as not
+ * installed. */
 const char *ocl_memory_limit(char *text, size_t size);
 /* In a child process: the device to which the parent gave this index. CLT_EDEVICE: there is none. */
 clt_status ocl_find_in_child(const char *spec, ocl_found *out);
@@ -155,25 +155,25 @@ int ocl_ranks_here(void); /* ranks on this host, including this one */
 ocl_device *ocl_device_of_queue(cl_command_queue queue);
 void ocl_count_host_wait(ocl_device *device);
 
-/* Opens a device with its queues but without capabilities: nothing is asked. */
+/* Opens a device with its queues, but without testing its capabilities. */
 clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_device **out);
-/* The capabilities that CLTRAIN_EMULATE names, which the device then emulates; 0: none. CLT_EUSAGE. */
+/* The capabilities that CLTRAIN_EMULATE names, which the device is to emulate; 0: none. CLT_EUSAGE. */
 clt_status ocl_emulated_caps(uint32_t *emulated);
-/* The capabilities of a device that emulates some; lane style is removed. */
+/* `caps` with the emulated capabilities; lane style is removed. */
 uint32_t ocl_caps_with_emulated(uint32_t caps, uint32_t emulated);
 
 /* probes.c: the questions that probe kernels answer, in the order in which they are asked. */
 typedef struct ocl_probe_state {
     const struct ocl_question *question;
-    ocl_device *device; /* open while a question is asked, NULL while `wanted` is called */
+    ocl_device *device; /* open when `ask` is called, NULL when `wanted` is called */
     const ocl_device_desc *desc;
     const ocl_capabilities *capabilities; /* so far */
-    uint32_t caps;                        /* capabilities so far */
-    const char *extensions;               /* of the device, may be NULL */
-    ocl_style style;                      /* timed only if ASKED */
+    uint32_t caps;                        /* capabilities found so far */
+    const char *extensions;               /* the device's CL_DEVICE_EXTENSIONS, may be NULL */
+    ocl_style style;                      /* the faster style is timed only if ASKED */
 } ocl_probe_state;
 typedef struct ocl_question {
-    const char *name; /* of a capability, or "basic", "local_memory_64" */
+    const char *name; /* name of a capability, or "basic", "local_memory_64" */
     uint32_t cap;
     /* Whether to ask the question now. If not, `why` gets the reason, or stays empty if the answer may
      * change later. NULL: always. */
@@ -182,14 +182,15 @@ typedef struct ocl_question {
     clt_status (*ask)(const ocl_probe_state *state, ocl_item *item);
     uint32_t parameter; /* a size that the driver does not promise, in KiB; 0: none */
 } ocl_question;
-/* The questions that are not about a matrix unit (those are in its record); ends with a NULL name. */
+/* The questions that are not about matrix units (those are in the records of the units); ends with a NULL
+ * name. */
 extern const ocl_question ocl_questions[];
 
-/* For which questions programs are being built ahead (asking.c). */
+/* The kind of questions for which programs are being built ahead (asking.c). */
 typedef enum ocl_ahead { OCL_AHEAD_NOTHING, OCL_AHEAD_PROBES, OCL_AHEAD_TESTS } ocl_ahead;
 
-/* asking.c: asks the questions that are not answered yet, in this process. begun and ended (may be NULL) are
- * called for each question. */
+/* asking.c: asks, in this process, the questions that are not answered yet. `begun` and `ended` (may be
+ * NULL) are called for each question. */
 typedef struct ocl_asker {
     const ocl_found *found;
     uint32_t mask;
@@ -200,10 +201,10 @@ typedef struct ocl_asker {
     clt_status (*begun)(const ocl_item *item);
     clt_status (*ended)(const ocl_item *item);
     ocl_device *device; /* the device if it is open, to be closed by the caller; else NULL */
-    /* renewed: another process can go on, so this one stops asking and sets `spent` after a failure that
-     * lasts as long as the process (OCL_QUIRK_LASTING_FAILURES). */
+    /* renewed: another process can continue. This one therefore stops asking and sets `spent` after a
+     * failure that lasts as long as the process (OCL_QUIRK_LASTING_FAILURES). */
     bool renewed, spent;
-    /* Called when building the programs of probes or self-tests ahead begins, after each of `total`
+    /* Called when the programs of all probes or self-tests begin to be built ahead, after each of `total`
      * programs, and at the end. NULL: each program is built when its question is asked. If a build fails in
      * a way that says nothing about the program, `spent` is set and the end is not reported. */
     clt_status (*ahead)(ocl_ahead phase, int done, int total);
@@ -215,12 +216,12 @@ static inline double ocl_probe_limit(double seconds)
     const char *text = getenv("CLTRAIN_PROBE_SECONDS");
     return text != NULL && atof(text) > 0.0 ? atof(text) : seconds;
 }
-/* asking_answers.c: the device's answers, remembered or asked for in children. CLT_EDEVICE when the device
- * was refused; the answers are filled in even then. */
+/* asking_answers.c: the device's answers, from the cache or from questions in child processes. CLT_EDEVICE
+ * when the device was refused; the answers are filled in even then. */
 clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_capabilities *out);
 
-/* enumerate.c: a property that is a number or a struct of known size; a text, CL_DEVICE_EXTENSIONS: free()
- * them. */
+/* enumerate.c: a property that is a number or a struct of known size; a property that is a text.
+ * ocl_device_extensions: CL_DEVICE_EXTENSIONS. The caller frees texts. */
 clt_status ocl_device_ask(cl_device_id id, cl_device_info what, size_t size, void *out);
 clt_status ocl_device_ask_text(cl_device_id id, cl_device_info what, char **out);
 /* pci.c: the device's place on the PCI bus, "" if the driver does not report it. */

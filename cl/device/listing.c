@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists devices in a child process first, and finds the drivers that crash or hang there, so that they can
- * be left out. It calls no OpenCL function itself, except in the child. */
+ * Lists devices in a child process first, and finds the drivers that crash or hang there, so that this
+ * process does not load them. Only the child calls OpenCL functions. */
 #include "cl/device/listing.h"
 
 #include <limits.h>
@@ -35,8 +35,8 @@
 #define MAX_DEAD 16
 #define FORMAT_NAME "cltrain-listing"
 #define SEAL "hash"
-#define STALE "stale_cache"     /* the child's word for OCL_QUIRK_STALE_CACHE, also a key of the file */
-#define LISTED "CLTRAIN_LISTED" /* set in the environment of children: the parent has listed the devices */
+#define STALE "stale_cache"     /* what a child writes for OCL_QUIRK_STALE_CACHE; key of the file */
+#define LISTED "CLTRAIN_LISTED" /* set for children, because the parent has listed the devices */
 
 static ocl_dead_driver dead[MAX_DEAD];
 static int n_dead;
@@ -75,11 +75,11 @@ clt_status ocl_listing_serve(void)
     return clt_child_say("done");
 }
 
-/* --- what is listed --- */
+/* --- the drivers that the loader would load --- */
 
 typedef struct sources {
-    const char *variable; /* environment variable that names the folder to the loader; NULL: none */
-    const char *folder;   /* folder of ICD files; NULL: a variable names something else */
+    const char *variable; /* environment variable that tells the loader the folder; NULL: none */
+    const char *folder;   /* folder of ICD files; NULL: a variable names libraries or files instead */
     ocl_icd_entry *entries;
     size_t n;
     uint64_t key;
@@ -106,7 +106,7 @@ static uint64_t hash_text(const char *text)
     return clt_hash64(text, strlen(text));
 }
 
-/* Hash of a file's identity. If the file is replaced, other devices may be listed. */
+/* Hash of a file's identity, which changes when the file is replaced and other devices may be listed. */
 static uint64_t hash_file(const char *path)
 {
     struct stat info;
@@ -194,7 +194,7 @@ static bool recall(const sources *s)
         n_dead = 0;
         stale_cache = false;
     }
-    hung = n_dead > 0; /* a result with dead drivers is kept only if one of them hung */
+    hung = n_dead > 0; /* a result with dead drivers is remembered only if one of them hung */
     clt_error_clear();
     return known;
 }
@@ -223,8 +223,8 @@ static clt_status remember(const sources *s)
 
 /* --- asking --- */
 
-/* Whether a child can list the devices with the current environment; if not, `why` gets the reason. *sure
- * becomes false if the next start may have another result. */
+/* Sets *good if a child can list the devices with the current environment; if not, `why` gets the reason.
+ * *sure becomes false if the next start may have another result. */
 static clt_status lists(const char *program, bool *good, bool *sure, char *why, size_t size)
 {
     static const char *const arguments[] = {"probe", "--list", NULL};
@@ -281,8 +281,8 @@ static clt_status name_living(const sources *s, size_t end)
     return CLT_OK;
 }
 
-/* Adds one driver after the other, and leaves out each that crashes or hangs alone or together with the
- * drivers kept so far. */
+/* Adds one driver after the other, and drops each that crashes or hangs, alone or together with the drivers
+ * kept so far. */
 static clt_status find_dead(const sources *s, const char *program, bool *sure)
 {
     char no_driver[OCL_REASON_SIZE] = "";
@@ -319,7 +319,7 @@ static clt_status ask(const sources *s)
     clt_status status = clt_program_find(&program);
     if (status == CLT_OK)
         status = lists(program, &good, &sure, why, sizeof why);
-    if (status == CLT_EUNSUPPORTED) { /* no child can be started: reported when the device is asked */
+    if (status == CLT_EUNSUPPORTED) { /* no child can be started: reported when capabilities are tested */
         CLT_DEBUG("%s", clt_error_text());
         clt_error_clear();
         return CLT_OK;
@@ -333,8 +333,9 @@ static clt_status ask(const sources *s)
             why);
     if (!good)
         CLT_TRY(find_dead(s, program, &sure));
-    /* Every start would wait for a driver that hangs. A driver that crashes does so immediately, and perhaps
-     * only in this environment, such as a container without /sys: the next start asks it again. */
+    /* A result with a driver that hangs is remembered, because otherwise every start would wait for it. A
+     * driver that crashes does so immediately, and perhaps only in this environment, such as a container
+     * without /sys: the next start tries it again. */
     if (sure && (n_dead == 0 || hung) && remember(s) != CLT_OK) {
         CLT_DEBUG("%s", clt_error_text());
         clt_error_clear();
@@ -356,18 +357,20 @@ static clt_status apply(const sources *s)
     return name_living(s, s->n);
 }
 
-/* Finds out, or recalls, which drivers crash or hang, and leaves them out. */
+/* Finds out, or reads from the cache, which drivers crash or hang, and keeps the loader from loading
+ * them. */
 static clt_status settle(sources *s)
 {
     make_key(s);
     CLT_TRY(recall(s) ? CLT_OK : ask(s));
     CLT_TRY(apply(s));
-    /* set only for our children, which list the same drivers; other programs may not */
+    /* only our children get this variable, because they list the same drivers; other programs may list
+     * others */
     clt_child_tell(LISTED "=1");
     return CLT_OK;
 }
 
-/* Loads the libraries that a driver opens by name and the linker would not find. */
+/* Loads libraries that a driver opens by name and the dynamic linker would not find. */
 static void load_siblings_of(const char *library)
 {
     CLT_FREED char *path = ocl_icd_locate(library);
@@ -432,7 +435,8 @@ static bool has_pocl(const sources *s)
 
 static clt_status prepare(sources *s)
 {
-    /* The parent of a child has done this, and its choice of drivers is in the environment. */
+    /* the parent has done this for its children, and they inherit its choice of drivers by the
+     * environment */
     bool settled = is_listing_child || getenv(LISTED) != NULL;
     CLT_TRY(find_sources(s));
     if (!settled && has_pocl(s))

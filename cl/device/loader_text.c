@@ -2,7 +2,7 @@
  *
  * Asks the OpenCL loader for its name and version, through an extension function that not all loaders
  * have. */
-/* for clGetExtensionFunctionAddress: a loader's extension belongs to no platform */
+/* a loader's extension belongs to no platform, so clGetExtensionFunctionAddress is needed */
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
 #include "cl/device/loader_text.h"
 
@@ -26,7 +26,7 @@ static void ask(loader_info_fn info, cl_uint what, char text[128])
 const char *ocl_loader_text(char *buffer, size_t size)
 {
     char version[128] = "", name[128] = "", vendor[128] = "";
-    if (ocl_listing_prepare() != CLT_OK) { /* loading the drivers could crash this process */
+    if (ocl_listing_prepare() != CLT_OK) { /* drivers could crash this process */
         clt_error_clear();
         snprintf(buffer, size, "OpenCL loader (its drivers cannot be listed: run 'cltrain doctor')");
         return buffer;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the engine knows of a matrix unit, instructions that multiply small matrices: one record for each
- * line of matrix_units.def, as plain data. Probes, self-tests, the choice of a product's backend, what is
- * given up when a driver refuses a kernel, and the checker's cases follow from the records. */
+ * Records of matrix units, which are instructions that multiply small matrices: plain data, one record for
+ * each line of matrix_units.def. Probes, self-tests, the choice of a product's backend, the fallbacks when a
+ * driver refuses a kernel, and the checker's cases all use these records. */
 #ifndef CL_DEVICE_MATRIX_UNIT_H
 #define CL_DEVICE_MATRIX_UNIT_H
 
@@ -28,15 +28,15 @@ typedef struct ocl_unit_extra {
 typedef struct ocl_matrix_unit {
     const char *name;       /* also the name of its backend */
     ocl_unit_type types[4]; /* in the order in which the checker lists them */
-    /* Whether the unit multiplies operands in any layout. If not, rows must start at multiples of 16 bytes,
-     * so other products need another unit, and this one does not determine a run's standard precision. */
+    /* Whether the unit multiplies operands in any layout. If not, rows must start at multiples of 16 bytes.
+     * Then other products need another unit, and this one does not determine a run's default precision. */
     bool any_layout;
-    /* Whether its kernels compute the same without the instructions, through local memory, if the compiler
-     * is not NVIDIA's. CLTRAIN_EMULATE may name its capabilities: any device then imitates a GPU with this
-     * unit, with the same choices, storage and results, but slowly. */
+    /* Whether its kernels can compute the same without the instructions, through local memory, with
+     * compilers other than NVIDIA's. CLTRAIN_EMULATE may name its capabilities: any device then imitates a
+     * GPU with this unit, with the same choices, storage and results, but slowly. */
     bool emulated;
-    /* The capability that all its kernels need, given up after `extras`, which are given up in their order
-     * (cl/command/fallback.h); 0: the capabilities of `types` are independent of each other. */
+    /* The capability that all its kernels need. It is given up after all `extras`, which are given up in
+     * their order (cl/command/fallback.h). 0: the capabilities of `types` are independent of each other. */
     uint32_t need;
     ocl_unit_extra extras[3];               /* ends with cap 0 */
     const struct ocl_question *questions;   /* its probes, in their order; ends with a NULL name */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decides when PoCL's cache of kernels is checked, and reports what was found. It calls no OpenCL function,
- * and must not know how the cache is laid out. */
+ * Decides when PoCL's cache of kernels is checked, and reports what was found. This file calls no OpenCL
+ * function, and must not know the layout of the cache. */
 #include "cl/device/pocl.h"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ const ocl_pocl_report *ocl_pocl_done(void)
 /* The stamp is a file whose time says when all files were last checked. Each process removes it when it
  * begins and restores it, with that time, when it exits normally, so that it is missing after a process that
  * was killed. Parallel processes each write the time of their own check, so a stamp may exist although
- * another process was killed meanwhile; damage from that one is found when the stamp is older than
+ * another process was killed meanwhile. Damage by the killed one is found when the stamp is older than
  * OCL_POCL_SECONDS. */
 static struct {
     char *path;
@@ -54,7 +54,7 @@ static clt_status stamp_path(const char *folder, char **out)
 {
     char boot[64], name[64], text[CLT_HASH64_TEXT];
     clt_hash64_state state;
-    clt_boot_identity(boot, sizeof boot); /* a computer that lost power may have lost parts of files */
+    clt_boot_identity(boot, sizeof boot); /* in the name: losing power may damage files */
     clt_hash64_begin(&state);
     clt_hash64_add(&state, boot, strlen(boot) + 1);
     clt_hash64_add(&state, folder, strlen(folder));
@@ -79,7 +79,7 @@ static void put_stamp(void)
 {
     const struct timespec times[2] = {stamp.when, stamp.when};
     int fd = -1;
-    if (stamp.wanted && stamp.owner == getpid()) /* not in a forked child */
+    if (stamp.wanted && stamp.owner == getpid()) /* a forked child does not write it */
         fd = open(stamp.path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return;
@@ -95,7 +95,7 @@ static void begin_stamp(const char *folder)
     (void)clock_gettime(CLOCK_REALTIME, &stamp.when);
 }
 
-/* --- looking --- */
+/* --- checking the cache --- */
 
 static void tell_removed(uint64_t removed)
 {
@@ -106,7 +106,7 @@ static void tell_removed(uint64_t removed)
                  removed == 1 ? "it is" : "they are", removed == 1 ? "it" : "them");
 }
 
-/* Looks at the files in the folder in use; *closed gets a folder into which this user may not write, or
+/* Checks the files in the folder in use; *closed gets a folder into which this user may not write, or
  * NULL. */
 static uint64_t look(uint64_t *files, char **closed)
 {
@@ -137,7 +137,7 @@ static clt_status look_once(void)
         return CLT_OK;
     CLT_TRY(clt_pocl_folder_leave(&the_report.folder, closed));
     if (the_report.folder.path != NULL)
-        (void)look(NULL, NULL); /* the folder that PoCL uses now may hold kernels of earlier processes */
+        (void)look(NULL, NULL); /* this folder may hold kernels of earlier processes */
     return CLT_OK;
 }
 
@@ -154,7 +154,7 @@ static void tell_folder(const clt_pocl_folder *folder)
             folder->refused, folder->why);
 }
 
-/* The first call of a process. */
+/* The check itself, made by the first call of a process. */
 static clt_status prepare(void)
 {
     clt_pocl_folder *folder = &the_report.folder;

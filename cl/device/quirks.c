@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of the quirks of drivers: {match, effect, why, link}. Everything that a probe kernel can find
- * out belongs in probes.c instead. No other file may decide anything by the name of a device or driver. */
+ * The table of drivers' quirks: {match, effect, why, link}. A defect that a probe kernel can find belongs in
+ * cl/probes/probes.c instead. No other file may decide anything by the name of a device or driver. */
 #include "cl/device/internal.h"
 
 #include <string.h>

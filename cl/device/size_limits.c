@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Limits that make a device act as a smaller one: read from text, written as text, and applied to a
- * description, which planning and launching obey. Nothing here calls OpenCL. */
+ * Limits that make a device act as a smaller one: parses them from text, writes them as text, and applies
+ * them to a description, which planning and launching obey. Nothing here calls OpenCL. */
 #include "cl/device/device.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static uint64_t *value_of(ocl_size_limits *limits, size_t i)
     return (uint64_t *)(void *)((char *)limits + known[i].offset);
 }
 
-/* Reads digits, which K, M or G may follow. False: it is something else, or too large. */
+/* Parses digits, possibly with K, M or G. False: the text is something else, or the number is too large. */
 static bool read_size(const char *text, uint64_t *out)
 {
     char *end;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds driver libraries that no ICD entry names and makes entries for them in a private folder. It must
- * load no library (a broken driver ends the process in its constructor) and must not call OpenCL: the
- * loader reads its variables in the first call. */
+ * Finds driver libraries that no ICD entry names, and makes entries for them in a private folder. This file
+ * must load no library, because a broken driver ends the process in its constructor. It must not call
+ * OpenCL, because the loader reads its variables in the first call. */
 #include "cl/drivers/icd.h"
 
 #include <dirent.h>
@@ -26,15 +26,15 @@
 #define MAX_NAMES 4
 #define MAX_FOLDERS 10
 
-/* Entries are assigned to a vendor by the stem of their library's file name. So no second version of a
- * driver is added beside one that the system already names: two in one process would list a device twice,
- * or conflict. */
+/* Entries are assigned to a vendor by the stem of their library's file name. So cltrain adds no second
+ * version of a driver that the system already names: two in one process would list a device twice, or
+ * conflict. */
 typedef struct vendor {
     const char *name;
     /* file name of our entry for it; sorted after the system's, so that device indices do not change */
     const char *file;
     const char *stem;
-    const char *libraries[MAX_NAMES]; /* names to look for, in this order */
+    const char *libraries[MAX_NAMES]; /* names to search for, in this order */
     const char *folders[MAX_FOLDERS]; /* patterns of usual places outside the linker's search path */
 } vendor;
 
@@ -94,7 +94,7 @@ typedef struct preparation {
     ocl_icd_report *report;
     ocl_icd_entry *entries; /* the system's entries */
     size_t n_entries;
-    bool *dropped;           /* for each entry: it is replaced by one of ours */
+    bool *dropped;           /* for each entry: one of our entries replaces it */
     bool present[N_VENDORS]; /* for each vendor: its library was found, with or without an ICD entry */
 } preparation;
 
@@ -152,8 +152,8 @@ static char *locate_vendor(const vendor *v)
     return path;
 }
 
-/* Searches the system's entries for one vendor: whether one of them leads to a library, else which one
- * names it. */
+/* Searches the system's entries for one vendor, and then the usual folders. If only a folder has the
+ * vendor's library, adds it to the report, with the entry (if any) that names it wrongly. */
 static void find_vendor(preparation *p, int index)
 {
     const vendor *v = &vendors[index];
@@ -237,7 +237,7 @@ static int kernel_drivers(char names[MAX_GPUS][64])
     return count;
 }
 
-/* Whether the system has a driver that is not Mesa's. */
+/* Whether the system has a driver other than Mesa's. */
 static bool has_other_driver(const preparation *p)
 {
     for (size_t i = 0; i < p->n_entries; i++) {
@@ -253,8 +253,9 @@ static bool has_other_driver(const preparation *p)
     return false;
 }
 
-/* rusticl lists only devices of Mesa drivers that RUSTICL_ENABLE names. Enables the drivers of GPUs whose
- * vendor's own OpenCL driver is missing and, if there is no other driver at all, Mesa's driver for CPUs. */
+/* Sets RUSTICL_ENABLE, because rusticl lists only devices of Mesa drivers that it names. Enables the drivers
+ * of GPUs whose vendor's own OpenCL driver is missing and, if there is no other driver at all, Mesa's driver
+ * for CPUs. */
 static void enable_rusticl(const preparation *p)
 {
     char names[MAX_GPUS][64];
@@ -283,14 +284,14 @@ static void not_possible(ocl_icd_report *r, const char *format, ...)
     r->state = OCL_ICD_FAILED;
 }
 
-/* The environment variable by which this loader is given a folder, or NULL. */
+/* The environment variable in which this loader accepts a folder, or NULL. */
 static const char *folder_variable(void)
 {
     ocl_loader_reads reads = ocl_loader_variables();
     return reads.vendors ? "OCL_ICD_VENDORS" : reads.vendor_path ? "OPENCL_VENDOR_PATH" : NULL;
 }
 
-/* Makes the new folder: the system's entries, reduced to the library's name, and ours. */
+/* Makes the new folder: the system's entries, each reduced to the library's name, and our entries. */
 static clt_status make_folder(const preparation *p)
 {
     CLT_FREED ocl_icd_file *files = NULL;
@@ -325,7 +326,7 @@ static void repair(preparation *p)
     count_rewritten(p);
     bool incomplete = r->n_drivers > 0 || r->n_rewritten > 0;
     bool moved =
-        /* the loader itself does not read CLTRAIN_ICD_SYSTEM */
+        /* the loader does not read CLTRAIN_ICD_SYSTEM, so it must be given this folder */
         strcmp(r->system, OCL_ICD_SYSTEM_FOLDER) != 0;
     if (!incomplete && !moved)
         return;
@@ -343,8 +344,8 @@ static void repair(preparation *p)
     }
 }
 
-/* Whether there is nothing to do: the parent cltrain or the user has chosen the drivers, or the repair is
- * switched off. */
+/* Whether nothing is to be done, because the parent cltrain or the user has chosen the drivers, or the
+ * repair is switched off. */
 static bool is_chosen(ocl_icd_report *r)
 {
     static const char *const variables[] = {"OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"};
@@ -393,7 +394,7 @@ static clt_status read_chosen(preparation *p)
     return CLT_OK;
 }
 
-/* Gives the loader copies of entries that it cannot read, such as ones with another system's line ends. */
+/* Gives the loader copies of entries that it cannot read, such as files with Windows line ends. */
 static clt_status rewrite(preparation *p)
 {
     ocl_icd_report *r = p->report;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads ICD entries and finds the libraries that they name, as the dynamic linker would, without loading
- * any. It must not know which drivers there are, nor what is wrong with an entry. */
+ * any. This file must not know which drivers exist, nor what is wrong with an entry. */
 #include "cl/drivers/icd_entry.h"
 
 #include <dirent.h>
@@ -51,7 +51,8 @@ clt_status ocl_icd_entry_read(const char *path, ocl_icd_entry *out)
     size_t length = trim_line(text);
     out->path = strdup(path);
     out->library = strdup(text);
-    /* Trimming moves the line to the start of the text; a plain file has nothing to trim. */
+    /* plain: the file has only the line. Trimming moves the line to the start of the text, and finds nothing
+     * to trim in a plain file. */
     out->plain = length > 0 && size == length + line_end;
     if (out->path != NULL && out->library != NULL)
         return CLT_OK;
@@ -118,7 +119,7 @@ clt_status ocl_icd_folder_read(const char *folder, ocl_icd_entry **out, size_t *
 
 /* Libraries */
 
-#define ELF_BYTES 20 /* up to the field for the machine, which has the same offset for 32 and 64 bits */
+#define ELF_BYTES 20 /* only up to the field for the machine, which has the same offset for 32 and 64 bits */
 
 static bool read_elf_start(const char *path, unsigned char start[ELF_BYTES])
 {
@@ -129,7 +130,7 @@ static bool read_elf_start(const char *path, unsigned char start[ELF_BYTES])
     return got;
 }
 
-/* Whether the library is for this processor and word size; systems keep libraries for other machines in
+/* Whether the library is for this processor and word size. Systems keep libraries for other machines in
  * neighbouring folders. */
 static bool fits_machine(const char *path)
 {
@@ -163,9 +164,9 @@ char *ocl_icd_locate_in(const char *pattern, const char *name)
     return path;
 }
 
-#ifdef __GLIBC__ /* dlinfo can give the list */
-/* Searches the dynamic linker's list of folders: run paths and LD_LIBRARY_PATH, or (standard) the folders
- * that the linker searches after its cache. */
+#ifdef __GLIBC__ /* dlinfo can list the folders */
+/* Searches the dynamic linker's list of folders: run paths and LD_LIBRARY_PATH or, if `standard`, the
+ * folders that the linker searches after its cache. */
 static char *in_search_path(const char *name, bool standard)
 {
     char loader[OCL_LOADER_PATH], *path = NULL;
@@ -207,7 +208,8 @@ static char *in_search_path(const char *name, bool standard)
 }
 #endif
 
-/* The cache that ldconfig writes: a header, then records that give the offsets of a name and of its path. */
+/* The cache that ldconfig writes: a header, then records with the offsets of a library's name and of its
+ * path. */
 #define CACHE_MAGIC "glibc-ld.so.cache1.1"
 #define CACHE_HEADER 48
 #define CACHE_RECORD 24
@@ -233,7 +235,7 @@ static char *in_linker_cache(const char *name)
         clt_error_clear();
         return NULL;
     }
-    /* Older versions of ldconfig write a table of another format before it. */
+    /* Older versions of ldconfig write a table of another format before this one. */
     const uint8_t *cache = memmem(file.data, file.size, CACHE_MAGIC, sizeof CACHE_MAGIC - 1);
     size_t size = cache != NULL ? file.size - (size_t)(cache - file.data) : 0;
     size_t count = size >= CACHE_HEADER ? cache_word(cache + 20) : 0;

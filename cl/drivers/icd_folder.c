@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writes folders of ICD entries. The libraries named there are loaded into the process, so no other user may
- * be able to write to the folder or the one above it. It must not know which drivers there are. */
+ * be able to write to the folder or the one above it. This file must not know which drivers exist. */
 #include "cl/drivers/icd_folder.h"
 
 #include <errno.h>
@@ -37,8 +37,8 @@ static clt_status write_files(const char *folder, const ocl_icd_file *files, siz
     return CLT_OK;
 }
 
-/* Whether the folder belongs to this user and holds these entries. A power failure may have left empty
- * files. */
+/* Whether the folder belongs to this user and contains exactly these entries, which a power failure may have
+ * left empty. */
 static bool holds_files(const char *folder, const ocl_icd_file *files, size_t count)
 {
     bool same = clt_private_folder_check(folder) == CLT_OK;
@@ -65,8 +65,7 @@ static void hash_files(const ocl_icd_file *files, size_t count, char text[CLT_HA
     clt_hash64_text(clt_hash64_end(&state), text);
 }
 
-/* Renames a finished folder to its final name. Another process may have made the same folder in the
- * meantime. */
+/* Renames a finished folder to its final name. Another process may meanwhile have made the same folder. */
 static clt_status put_in_place(const char *made, const char *folder, const ocl_icd_file *files, size_t count)
 {
     for (int i = 0; i < 2; i++) {
@@ -113,7 +112,7 @@ static pid_t remover;
 
 static void remove_folder(void)
 {
-    if (to_remove != NULL && remover == getpid()) /* not in a forked child */
+    if (to_remove != NULL && remover == getpid()) /* a forked child does not remove it */
         (void)clt_remove_tree(to_remove);
 }
 
@@ -122,7 +121,7 @@ static clt_status make_temporary(const ocl_icd_file *files, size_t count, char *
     const char *above = getenv("TMPDIR");
     CLT_FREED char *made = NULL;
     static bool registered;
-    if (to_remove != NULL) { /* the loader has not read the previous one */
+    if (to_remove != NULL) { /* nobody has read the previous one */
         remove_folder();
         free(to_remove);
         to_remove = NULL;

@@ -27,8 +27,8 @@ bool ocl_loader_file(char *buffer, size_t size)
     return n > 0 && (size_t)n < size;
 }
 
-/* Whether the loader's file contains the variable's name, NUL-terminated, because trace messages contain
- * names of variables too. */
+/* Whether the loader's file contains the variable's name followed by NUL. The NUL matters, because trace
+ * messages also contain names of variables. */
 static bool holds(const clt_mapping *file, const char *variable)
 {
     return memmem(file->data, file->size, variable, strlen(variable) + 1) != NULL;

@@ -14,10 +14,10 @@ const char *ocl_header_version(void);
 /* The file of the OpenCL loader in this process; false if the linker does not know it. */
 bool ocl_loader_file(char *buffer, size_t size);
 
-/* The variables that the loader reads. Loaders differ, and NVIDIA's and AMD's have the same file name as
- * the free ones. So the loader's file is searched for the variables' names. No OpenCL function is called,
- * since the first call already makes the loader read its variables. Their meaning was found by experiments
- * with ocl-icd 2.3.1 and Khronos' loader 2023.04.17:
+/* The variables that the loader reads. Loaders differ in them, and NVIDIA's and AMD's loaders have the same
+ * file name as the free ones. So this function searches the loader's file for the variables' names. It calls
+ * no OpenCL function, because the first call already makes the loader read its variables. The meaning of the
+ * variables was found by experiments with ocl-icd 2.3.1 and Khronos' loader 2023.04.17:
  *   OCL_ICD_VENDORS      both: a folder of .icd files that replaces the system's. ocl-icd also accepts one
  *                        .icd file or one library; with that Khronos' loader finds no driver
  *   OCL_ICD_FILENAMES    Khronos' loader only: libraries (no .icd files), separated by colons, which come
@@ -25,7 +25,7 @@ bool ocl_loader_file(char *buffer, size_t size);
  *   OPENCL_VENDOR_PATH   ocl-icd only: a folder, unless OCL_ICD_VENDORS is set */
 typedef struct ocl_loader_reads {
     bool vendors;       /* OCL_ICD_VENDORS names a folder */
-    bool vendors_files; /* and may name one .icd file or one library */
+    bool vendors_files; /* OCL_ICD_VENDORS may also name one .icd file or one library */
     bool filenames;     /* OCL_ICD_FILENAMES */
     bool vendor_path;   /* OPENCL_VENDOR_PATH */
 } ocl_loader_reads;

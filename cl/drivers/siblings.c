@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Knows which libraries NVIDIA's OpenCL library opens by name, finds them and loads them. The names were
- * read in the libraries of drivers 470 to 580. It must not know OpenCL. */
+ * Knows which libraries NVIDIA's OpenCL library opens by name, finds them and loads them. The names come
+ * from the libraries of drivers 470 to 580. This file must not know OpenCL. */
 #include "cl/drivers/siblings.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@
 #include "engine/base/log.h"
 
 static const struct {
-    const char *name; /* ending in a point: the driver's version follows */
+    const char *name; /* if it ends with a dot, the driver's version follows */
     const char *use;
 } known[] = {
     {"libcuda.so.1", "the driver offers no platform"},
@@ -57,7 +57,7 @@ void ocl_driver_version(const char *text, char out[OCL_DRIVER_VERSION])
     }
 }
 
-/* The version in the name of the file that a path leads to: libcuda.so.580.65.06. */
+/* The version in the name of the file to which a path leads, such as libcuda.so.580.65.06. */
 static void file_version(const char *path, char out[OCL_DRIVER_VERSION])
 {
     char real[PATH_MAX];
@@ -92,7 +92,7 @@ static char *beside_target(const char *library, const char *name)
     return realpath(library, real) != NULL ? beside(real, name) : NULL;
 }
 
-/* Takes the first place whose file has the driver's version; if there is none, the first place with a
+/* Chooses the first place whose file has the driver's version or, if no file has it, the first place with a
  * file. */
 static void find_one(const char *library, const char *version, ocl_sibling *out)
 {
@@ -154,7 +154,7 @@ void ocl_siblings_load(const ocl_siblings *siblings)
             dlclose(there);
             continue;
         }
-        /* It is never closed: the driver opens it by its name from now on. */
+        /* never closed, so that the driver finds it when it opens it by its name */
         if (dlopen(s->path, RTLD_LAZY | RTLD_LOCAL) == NULL)
             CLT_DEBUG("%s, which NVIDIA's OpenCL library needs, does not load: %s", s->path, dlerror());
         else

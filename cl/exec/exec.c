@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Runs a command list that is ready: it enqueues. Everything that builds, creates or binds is in
- * cl/exec/exec_create.c; nothing here may call a build, create, set-argument or wait function. It must not
- * know what the commands compute. */
+ * cl/exec/exec_create.c; nothing here may call a build, create, set-argument or wait function. This file
+ * must not know what the commands compute. */
 #include "cl/command/faults_internal.h"
 #include "cl/command/record_internal.h"
 #include "cl/exec/exec_internal.h"
@@ -15,7 +15,7 @@ typedef struct run_state {
     ocl_counters tally;
 } run_state;
 
-/* Enqueues commands [first, last), except commands whose `derives` has a bit of `without`. */
+/* A range of commands to enqueue: [first, last), except those whose `derives` has a bit of `without`. */
 typedef struct run_range {
     size_t first, last;
     uint32_t without;
@@ -66,7 +66,7 @@ static clt_status run_fill(ocl_exec *exec, size_t index, run_state *run, cl_even
 {
     const exec_entry *entry = &exec->entries[index];
     cl_int code;
-    if (entry->kernel != NULL) /* quirk fill_by_kernel */
+    if (entry->kernel != NULL) /* a fill by a kernel (quirk fill_by_kernel) */
         OCL_METERED(exec->device, code,
                     clEnqueueNDRangeKernel(exec->queue, entry->kernel, 1, NULL, &entry->fill_items,
                                            entry->local, waits(run), wait_list(run), done));
@@ -80,7 +80,7 @@ static clt_status run_fill(ocl_exec *exec, size_t index, run_state *run, cl_even
     return CLT_OK;
 }
 
-/* Library calls and host code take no wait list: a barrier before them makes the in-order queue wait. */
+/* Library calls and host code accept no wait list. A barrier before them makes the in-order queue wait. */
 static clt_status settle(ocl_exec *exec, run_state *run, size_t index)
 {
     if (run->before == NULL)
@@ -97,8 +97,8 @@ static clt_status run_gemm(ocl_exec *exec, size_t index, run_state *run, cl_even
     const exec_entry *entry = &exec->entries[index];
     ocl_event *event = NULL;
     clt_status status;
-    /* A library call may run several kernels and returns the event of the last one, so a marker before it
-     * gives the start time. */
+    /* A library call may run several kernels, and its event belongs to the last one. So a marker before the
+     * call gives the start time. */
     if (start != NULL)
         OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, 0, NULL, start), "enqueueing a marker");
     OCL_METERED(exec->device, status, entry->library->run(entry->call, done != NULL ? &event : NULL));
@@ -117,7 +117,7 @@ static clt_status run_host(ocl_exec *exec, size_t index, run_state *run)
                            "host command %d of '%s': ", c->host_code, c->label);
 }
 
-/* Adds the event of a group's last command to the list of commands under way and, if it records, to the
+/* Adds the event of a group's last command to the list of commands under way and, if `record` is set, to the
  * recorder. Takes ownership of both events. */
 static clt_status hand_over(ocl_exec *exec, size_t index, uint32_t edges, run_state *run, bool record,
                             cl_event start, cl_event end)
@@ -182,8 +182,8 @@ static const ocl_command *neighbour(const ocl_exec *exec, const run_range *range
     return NULL;
 }
 
-/* Whether a command opens or closes a stretch (record.h). Stretches end at the ends of the range and at host
- * commands. */
+/* Returns flags that say whether a command opens or closes a stretch (cl/command/record.h). Stretches end at
+ * host commands and at the ends of the range. */
 static uint32_t edges_of(const ocl_exec *exec, const run_range *range, size_t index)
 {
     const ocl_command *before = neighbour(exec, range, index, -1), *next = neighbour(exec, range, index, 1);

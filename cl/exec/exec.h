@@ -12,7 +12,7 @@
 
 typedef struct ocl_exec ocl_exec;
 
-/* Finds the buffer of a tensor and the tensor's byte offset in it. */
+/* Looks up the buffer of a tensor, and the tensor's byte offset in it. */
 typedef clt_status (*ocl_resolve_fn)(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset);
 /* Called for OCL_CMD_HOST while the list is being enqueued. */
 typedef clt_status (*ocl_host_fn)(void *context, const ocl_command *command);
@@ -37,13 +37,13 @@ typedef struct ocl_exec_options {
     void *host_context;
     ocl_progress_fn progress; /* may be NULL */
     void *progress_context;
-    /* filled in when the driver refuses a command (cl/command/fallback.h); may be NULL */
+    /* gets the refused command if the driver refuses one (cl/command/fallback.h); may be NULL */
     struct ocl_refusal *refusal;
 } ocl_exec_options;
 
-/* The watcher is called with this before the programs of a list are built (`exec` is NULL, the range is the
- * whole list), and before its commands [first, last) are enqueued. Commands whose `derives` has a bit of
- * `without` are skipped. */
+/* Calls of the watcher: before the programs of a list are built (`exec` is NULL, the range is the whole
+ * list), and before its commands [first, last) are enqueued, except those whose `derives` has a bit of
+ * `without`. */
 typedef struct ocl_exec_event {
     const ocl_command_list *list;
     size_t first, last;
@@ -53,17 +53,17 @@ typedef struct ocl_exec_event {
     void *resolve_context;
 } ocl_exec_event;
 typedef struct ocl_exec_watcher {
-    clt_status (*watch)(void *context, const ocl_exec_event *event); /* a failure ends the call */
+    clt_status (*watch)(void *context, const ocl_exec_event *event); /* its failure ends the run */
     void *context;
 } ocl_exec_watcher;
-/* Every executor of the device calls the watcher, which must outlive them; NULL: there is none. It is for
- * `verify --reduce`; trainings have none. */
+/* Sets the watcher that every executor of the device calls. It must outlive the executors; NULL: no watcher.
+ * It is for `verify --reduce`; trainings have none. */
 void ocl_exec_watch(ocl_device *device, const ocl_exec_watcher *watcher);
-/* The group size with which a kernel command is enqueued: the command's, or a smaller one. */
+/* The group size with which a kernel command is enqueued: the command's own size, or a smaller one. */
 const size_t *ocl_exec_local(const ocl_exec *exec, size_t command);
 
-/* The list must outlive the executor. The message of CLT_EBUILD contains the build log, the options and the
- * path of the saved source. */
+/* Creates an executor; the list must outlive it. The message of CLT_EBUILD contains the build log, the
+ * options and the path of the saved source. */
 clt_status ocl_exec_create(ocl_device *device, const ocl_command_list *list, const ocl_exec_options *options,
                            ocl_exec **out);
 void ocl_exec_destroy(ocl_exec *exec);
@@ -73,8 +73,8 @@ CLT_SCOPED_POINTER(ocl_exec, ocl_exec_destroy)
 clt_status ocl_exec_run(ocl_exec *exec, ocl_event *wait);
 /* Enqueues commands [first, last). */
 clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_event *wait);
-/* The same, but leaves out commands whose `derives` has one of these bits, because their results from an
- * earlier run are still valid. */
+/* The same, but skips commands whose `derives` has one of these bits, because their results from an earlier
+ * run are still valid. */
 clt_status ocl_exec_run_without(ocl_exec *exec, size_t first, size_t last, uint32_t derives, ocl_event *wait);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Makes a command list ready for a device: builds or finds programs, creates one kernel object for each
- * kernel command, resolves tensors, binds every argument and checks every launch once. So running it
+ * kernel command, resolves tensors, binds every argument and checks every launch once. So running the list
  * (cl/exec/exec.c) only enqueues. */
 #include "cl/exec/exec_internal.h"
 #include "cl/program/builders.h"
@@ -16,7 +16,7 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
-/* Notes in options.refusal which command the driver refused, so that the plan can be made without it. */
+/* Stores in options.refusal which command the driver refused, so that the planner can plan without it. */
 static clt_status refused(const ocl_exec *exec, const ocl_command *c, clt_status status)
 {
     if (status != CLT_OK && status != CLT_ENOMEM && exec->options.refusal != NULL)
@@ -60,7 +60,7 @@ static clt_status resolve(const ocl_exec *exec, const ocl_command *c, int index,
 /* The programs of one or several lists, and for each program its commands with distinct machine code. */
 typedef struct program_list {
     ocl_program_request *requests;
-    const ocl_command **commands; /* for all requests, in order */
+    const ocl_command **commands; /* the commands of all requests, in order */
     size_t count;
     ocl_exec_ahead from[1 + OCL_AHEAD_MAX]; /* the lists; all but the first may be NULL */
 } program_list;
@@ -71,7 +71,7 @@ static void program_list_end_scope(program_list *list)
     free(list->commands);
 }
 
-/* The entry of this command's program; NULL: none yet. */
+/* The request for this command's program; NULL: there is none yet. */
 static ocl_program_request *request_of(const program_list *list, const ocl_command *c)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -81,7 +81,8 @@ static ocl_program_request *request_of(const program_list *list, const ocl_comma
     return NULL;
 }
 
-/* Implements ocl_extent_fn; 0: the argument has no buffer. */
+/* Implements ocl_extent_fn: bytes from an argument's start to the end of its buffer; 0: the argument has no
+ * buffer. */
 static uint64_t extent(void *context, const ocl_command *c, int index)
 {
     const ocl_exec_ahead *from = context;
@@ -89,11 +90,12 @@ static uint64_t extent(void *context, const ocl_command *c, int index)
     uint64_t offset;
     if (resolve_with(from->resolve, from->resolve_context, c, index, &buffer, &offset) == CLT_OK)
         return buffer->bytes - offset;
-    clt_error_clear(); /* the same failure is reported when arguments are bound */
+    clt_error_clear(); /* binding the arguments reports the same failure */
     return 0;
 }
 
-/* Adds the commands with distinct machine code, in order; training repeats a few dozen of them. */
+/* Adds the list's kernel commands with distinct machine code, in order. Training repeats a few dozen of
+ * them. */
 static size_t add_distinct(const ocl_command_list *list, const ocl_command **out, size_t count)
 {
     for (size_t i = 0; list != NULL && i < list->count; i++) {
@@ -107,9 +109,9 @@ static size_t add_distinct(const ocl_command_list *list, const ocl_command **out
     return count;
 }
 
-/* Adds the programs of the commands [first, last) of `distinct`, which belong to one list, and for each new
- * program its commands. If a later list uses a program of an earlier one, its commands are not launched in a
- * child, since they use other buffers. */
+/* Adds the programs of the commands [first, last) of `distinct`, which belong to one list, and each new
+ * program's commands. If a later list uses a program of an earlier one, no child launches the later list's
+ * commands, because they use other buffers. */
 static void add_programs(program_list *out, const ocl_command *const *distinct, size_t first, size_t last,
                          int list, size_t *used)
 {
@@ -153,7 +155,7 @@ static clt_status build_programs(ocl_exec *exec)
     CLT_SCOPED(program_list)
     list = {.from = {{exec->list, exec->options.resolve, exec->options.resolve_context}}};
     memcpy(list.from + 1, exec->options.ahead, sizeof exec->options.ahead);
-    /* these lists may be freed before this executor is used */
+    /* these lists may be freed while this executor still exists */
     memset(exec->options.ahead, 0, sizeof exec->options.ahead);
     size_t failed = 0;
     CLT_TRY(find_programs(&list));
@@ -193,7 +195,7 @@ static clt_status bind_tensor(const ocl_exec *exec, cl_kernel kernel, const ocl_
         mem = buffer->mem;
         elements = offset / arg->element_bytes;
     }
-    /* without a tensor, a null pointer, which the kernel never dereferences */
+    /* no tensor: a null pointer, which the kernel never dereferences */
     CLT_TRY(set_arg(kernel, next, sizeof mem, &mem, c));
     return set_arg(kernel, next, sizeof elements, &elements, c);
 }
@@ -204,7 +206,7 @@ static clt_status bind_tile_counter(const ocl_exec *exec, cl_kernel kernel, cons
                                     cl_uint *next)
 {
     ocl_device *device = exec->device;
-    cl_uint zeros[16] = {0}; /* as large as a cache line */
+    cl_uint zeros[16] = {0}; /* one cache line */
     cl_int code = CL_SUCCESS;
     pthread_mutex_lock(&device->lock);
     if (device->tile_counter == NULL)
@@ -263,7 +265,7 @@ static clt_status bind_args(const ocl_exec *exec, cl_kernel kernel, const ocl_co
 }
 
 /* Checks that the device has enough local memory for the kernel's own arrays and its local arguments, which
- * are not set yet. */
+ * are bound later. */
 static clt_status check_local(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c)
 {
     const ocl_device_desc *desc = &exec->device->desc;
@@ -288,7 +290,7 @@ static clt_status check_local(const ocl_exec *exec, cl_kernel kernel, const ocl_
 }
 
 /* Checks the launch against the device's limits for this kernel, so that it cannot fail in the middle of a
- * step. `local` gets the group size: the command's, or a smaller one if it may be reduced. */
+ * step. `local` gets the group size: the command's own size or, if `free_local` allows it, a smaller one. */
 static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c, size_t local[3],
                                size_t *allowed)
 {

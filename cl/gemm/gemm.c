@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GEMM on the host: checks of the contract, the list of backends (cl/backends/gemm_choice.c chooses), and
- * the backend `simple`, which accepts everything without windows (kernels in cl/backends/gemm.cl). It must
- * not know what the matrices mean, and it calls neither OpenCL nor a library. */
+ * the backend `simple`, which accepts everything without windows (kernels in cl/backends/gemm.cl). This file
+ * must not know what the matrices mean, and it calls neither OpenCL nor a library. */
 #include "cl/gemm/gemm.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ ocl_gemm ocl_gemm_make(int64_t m, int64_t n, int64_t k, bool ta, bool tb)
     g.lda = ta ? m : k;
     g.ldb = tb ? k : n;
     g.ldc = n;
-    /* Leading dimensions of empty matrices stay valid for every library. */
+    /* Leading dimensions of empty matrices are 1, because libraries refuse 0. */
     g.lda = g.lda > 0 ? g.lda : 1;
     g.ldb = g.ldb > 0 ? g.ldb : 1;
     g.ldc = g.ldc > 0 ? g.ldc : 1;
@@ -109,8 +109,8 @@ static clt_status check_operand(const char *what, const char *operand, ocl_tenso
     return CLT_OK;
 }
 
-/* Checks that batch items of C do not overlap: they must lie one after the other, or side by side in the
- * same rows (heads packed along a row). */
+/* Checks that batch items of C do not overlap: they must follow each other in memory, or lie side by side in
+ * the same rows (heads packed along a row). */
 static clt_status check_items(const char *what, const ocl_gemm *g)
 {
     if (g->batch == 1 || g->m == 0 || g->n == 0)
@@ -194,7 +194,7 @@ static int64_t presence(const ocl_gemm *g, ocl_tensor_ref ref, bool possible)
     return g->optional_operands && possible ? 2 : ocl_given(ref);
 }
 
-/* Which operands of the epilogue are present, in the kernel's order; ocl_gemm_check refuses operands that
+/* The presence of the epilogue's operands, in the kernel's order. ocl_gemm_check refuses operands that
  * exclude each other. */
 typedef struct epilogue_operands {
     int64_t bias, residual, pre, dact;
@@ -280,7 +280,7 @@ void ocl_gemm_result_arg(ocl_emitter *e, const ocl_gemm *g)
                    (uint64_t)(g->m * g->n) * (uint64_t)g->batch);
 }
 
-/* The arguments GEMM_A_B. */
+/* Adds the arguments GEMM_A_B. */
 static void factor_args(ocl_emitter *e, const ocl_gemm *g)
 {
     uint64_t items_a = g->stride_a ? (uint64_t)g->batch : 1, items_b = g->stride_b ? (uint64_t)g->batch : 1;
@@ -293,7 +293,7 @@ static void factor_args(ocl_emitter *e, const ocl_gemm *g)
     ocl_arg_tensor(e, OCL_READ, g->b, g->type_b, elements_b);
 }
 
-/* The arguments GEMM_SIZES. */
+/* Adds the arguments GEMM_SIZES. */
 static void size_args(ocl_emitter *e, const ocl_gemm *g)
 {
     ocl_arg_u32(e, (uint32_t)g->m);
@@ -344,8 +344,8 @@ static clt_status simple_emit(ocl_emitter *e, const void *problem)
     bool dot = g->tb && !g->ta, tall = g->ta && g->tb;
     uint64_t wide = (uint64_t)(tall ? g->m : g->n), narrow = (uint64_t)(tall ? g->n : g->m);
     /* Enough independent accumulators to hide the latency of fma, few enough to stay in registers: two
-     * vectors by eight are the best of 1x8, 2x8, 3x8, 2x12 and 4x4 on a CPU device with 32 vector registers,
-     * unless the second vector would be empty. */
+     * vectors by eight were the fastest of 1x8, 2x8, 3x8, 2x12 and 4x4 on a CPU device with 32 vector
+     * registers. One vector is used if the second one would be empty. */
     int vectors = lane && wide > 16 ? 2 : 1, tile = dot ? 4 : 8;
     uint64_t across = dot ? (uint64_t)tile : (uint64_t)vectors * (lane ? 16 : 4);
     uint64_t tiles = clt_div_up(wide, across) * clt_div_up(narrow, (uint64_t)tile);
@@ -408,7 +408,7 @@ const ocl_library *ocl_gemm_library(void)
 #endif
 }
 
-/* Bytes of one operand: rows x columns of all batch items; a shared operand counts once. */
+/* Bytes of one operand: rows x columns of all batch items. A shared operand counts once. */
 static uint64_t operand_bytes(int64_t rows, int64_t columns, int64_t batch, clt_dtype dtype)
 {
     return (uint64_t)rows * (uint64_t)columns * (uint64_t)batch * clt_dtype_bytes(dtype);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The epilogue of a GEMM as a separate kernel after a library's call, so that a backend that only multiplies
- * can take fused problems too. It must not know which library it follows. */
+ * accepts fused problems too. This file must not know the library. */
 #include "cl/gemm/gemm_epilogue.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The epilogue of a GEMM as a separate pass over C, for library backends that only multiply. It rounds as
- * this project's backends do, because it is the same code. Knows rows and columns, no GEMM.
+ * this project's own backends do, because it has the same code. Knows rows and columns, no GEMM.
  *
  * -D: the defines of gemm_epilogue.clh  -DLANE=1: one item per row of C, sixteen columns at a time */
 #include "common.clh"
@@ -12,7 +12,7 @@
 __kernel void gemm_epilogue_fwd_flat(__global STORAGE(DTC) * c, ulong c_at EPILOGUE_PARAMS, uint m, uint n,
                                      ulong ldc, uint batch, ulong stride_c)
 {
-    const float alpha = 1.0f, beta = 0.0f; /* already applied */
+    const float alpha = 1.0f, beta = 0.0f; /* 1 and 0, because the library has applied alpha and beta */
     ulong id = get_global_id(0), row = id / n;
     if (row >= (ulong)m * batch)
         return;

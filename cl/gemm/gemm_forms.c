@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chooses a form: tries every standard form with the wanted values put in, and every number of parts of k,
- * and takes the cheapest by the backend's cost model; then emits the commands of that form. All backends
- * with forms share this code, so that wanted values, tuning records, splits and refusals mean the same in
- * each. It must not know how a kernel multiplies. */
+ * Chooses a form: tries every standard form, with the wanted values in place of its own, and every number of
+ * parts of k, and chooses the cheapest by the backend's cost model. Then emits the commands of that form.
+ * All backends with forms share this code, so that wanted values, tuning records, splits and refusals mean
+ * the same in each. This file must not know how a kernel multiplies. */
 #include "cl/gemm/gemm_forms.h"
 
 #include "cl/command/fallback.h"
@@ -34,8 +34,8 @@ static int64_t tiles_of(const ocl_gemm *g, const ocl_gemm_form *f)
     return ocl_form_up(g->m, f->bm) * ocl_form_up(g->n, f->bn) * g->batch;
 }
 
-/* Computes the shares of the other groups, given s->part_steps. Forms are compared often, so the loop does
- * without divisions. */
+/* Computes the shares of the groups that share the rest of all tiles, given s->part_steps. The loop has no
+ * divisions, because forms are compared often. */
 static void share_rest(ocl_form_shares *s)
 {
     int64_t rest = s->steps - s->own_parts * s->part_steps, in_tile = 0;
@@ -55,8 +55,8 @@ static void share_rest(ocl_form_shares *s)
     }
 }
 
-/* Gives all groups about equal work. Each further tile costs a group about the time of one step, for its
- * sums, so own parts are made longer by that much where it helps. */
+/* Gives all groups about equal work. Each further tile costs a group about as much as one step, for its
+ * sums. So own parts become longer by that much where it helps. */
 void ocl_form_shares_of(const ocl_gemm *g, const ocl_gemm_form *f, ocl_form_shares *out)
 {
     ocl_form_shares s = {.tiles = tiles_of(g, f), .steps = ocl_form_up(g->k, f->bk)};
@@ -114,7 +114,7 @@ uint64_t ocl_form_room(const ocl_form_family *family, const ocl_device_desc *dev
     return more ? most - family->local_alignment : room;
 }
 
-/* The offset, or 0 without a tensor: its low bits decide the alignment. */
+/* The byte offset, whose low bits decide the alignment; 0 without a tensor. */
 static uint64_t low_bits(ocl_tensor_ref ref)
 {
     return ocl_given(ref) ? ref.offset : 0;
@@ -162,7 +162,7 @@ bool ocl_form_is_given_up(const ocl_form_family *family, const ocl_device_desc *
     return device->n_given_up > 0 && ocl_is_given_up(device, family->variant, form_text(family, f, text));
 }
 
-/* Whether `splits` parts are possible: each must have steps of k to add. */
+/* Whether k can be divided into `splits` parts: each must have steps to add. */
 static bool splits_possible(const ocl_gemm *g, const ocl_gemm_form *f, int splits)
 {
     ocl_gemm_form split = *f;
@@ -185,7 +185,7 @@ static bool stream_possible(const ocl_gemm *g, const ocl_gemm_form *f)
            ocl_form_workspace(g, f) <= MAX_PART_FLOATS;
 }
 
-/* Tries every number of stream-k groups, or the wanted one. */
+/* Tries every number of work-groups per compute unit for stream-k, or only the wanted one. */
 static void try_streams(const ocl_form_family *family, const ocl_gemm *g, const ocl_device_desc *device,
                         int wanted, const ocl_gemm_form *form, best_form *best)
 {
@@ -205,7 +205,7 @@ static void try_streams(const ocl_form_family *family, const ocl_gemm *g, const 
     }
 }
 
-/* Tries every number of split-K parts, or the wanted one. */
+/* Tries every number of parts for split-K, or only the wanted one. */
 static void try_splits(const ocl_form_family *family, const ocl_gemm *g, const ocl_device_desc *device,
                        int wanted_splits, const ocl_gemm_form *form, best_form *best)
 {
@@ -225,7 +225,7 @@ static void try_splits(const ocl_form_family *family, const ocl_gemm *g, const o
     }
 }
 
-/* The value of "split" in records. */
+/* The value of "split" in tuning records. */
 static int split_value(const ocl_gemm_form *f)
 {
     return f->stream > 0 ? -f->stream : f->splits;
@@ -347,7 +347,7 @@ clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *e, const 
 
 /* Commands */
 
-/* Whether the kernel can compute moments: it must have whole sums, and each item must always have the same
+/* Whether the kernel can compute moments. Its sums must be whole, and each item must always have the same
  * columns (gemm_tiles.clh). */
 static bool can_make_moments(const ocl_form_family *family, const ocl_gemm *g, const ocl_gemm_form *f)
 {
@@ -358,11 +358,11 @@ static bool can_make_moments(const ocl_form_family *family, const ocl_gemm *g, c
 typedef struct split_parts {
     int32_t sums, line_sums;
     uint64_t lines;       /* rows of the sums of A's lines */
-    uint64_t line_floats; /* of all lines together */
+    uint64_t line_floats; /* floats of all these rows together */
     ocl_form_shares shares;
 } split_parts;
 
-/* Decides whether the kernel computes sums of A's lines. If so, its form gets a name of its own: a driver
+/* Decides whether the kernel computes sums of A's lines. If so, its form gets another name: then a driver
  * that refuses these sums does not make the plain form unavailable. */
 static clt_status decide_line_sums(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
                                    const ocl_gemm_form *f)
@@ -384,14 +384,14 @@ static bool has_line_sums(const ocl_gemm *g)
     return g->line_sums != NULL && g->line_sums->made;
 }
 
-/* The define and the argument for the tensor `to` that gets the sums of A's lines. */
+/* Adds the define and the argument for the tensor `to`, which gets the sums of A's lines. */
 static void line_sums_args(ocl_emitter *e, int32_t to, bool accumulate, uint64_t floats)
 {
     ocl_define(e, "LINE_SUMS", 1);
     ocl_arg_grad(e, to, CLT_F32, floats, accumulate);
 }
 
-/* STREAM_PARAMS of gemm_tiles.clh. */
+/* Adds STREAM_PARAMS of gemm_tiles.clh. */
 static void stream_args(ocl_emitter *e, const ocl_form_shares *s)
 {
     ocl_define(e, "STREAM", 1);

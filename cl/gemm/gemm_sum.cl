@@ -6,8 +6,8 @@
  * parts of the sums of A's lines. Host side: cl/gemm/gemm_forms.c. Must not know how the parts were
  * computed.
  *
- * An item finishes VC neighbours of a row, because the kernel is bound by memory and finding the parts takes
- * divisions. */
+ * An item finishes VC neighbours of a row, because memory limits the kernel's speed, and finding the parts
+ * takes divisions. */
 #include "common.clh"
 #include "lanes.clh"
 
@@ -38,7 +38,8 @@
 #define FINISH_SUMS(i, j, sums) FINISH(i, j, (sums)[0])
 #endif
 
-/* Parts of line sums: `line_parts` rows of m or, with STREAM, the slots of a row of tiles. */
+/* Where parts of line sums are: in `line_parts` rows of m floats or, with STREAM, in the slots of a row of
+ * tiles. */
 #if !LINE_SUMS
 #define SUM_LINES
 #elif STREAM
@@ -53,7 +54,7 @@
 #endif
 
 /* gemm_sum_tile: one item for each VC elements of a row of C and, after them, one for each line of A
- * (LINE_SUMS). VC above 1 needs n to be a multiple of it. */
+ * (LINE_SUMS). If VC is above 1, n must be a multiple of VC. */
 __kernel void gemm_sum_tile(__global STORAGE(DTC) * c, ulong c_at, __global const float *part,
                             ulong part_at EPILOGUE_PARAMS, uint m, uint n, ulong ldc, ulong stride_c,
                             uint batch, float alpha, float beta, SUM_PARTS SUM_LINES)

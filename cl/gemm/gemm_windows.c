@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrices of windows: checks their layout and sizes, and computes the kernel arguments by which a kernel
- * walks through them without dividing (WALK_PARAMS of gemm_window_tiles.clh). */
+ * Matrices of windows: checks their layout and sizes, and computes the kernel arguments with which a kernel
+ * goes through them without divisions (WALK_PARAMS of gemm_window_tiles.clh). */
 #include "cl/gemm/gemm_windows.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void strides_of(const ocl_windows *w, int64_t apart[3])
     apart[0] = apart[1] * w->in[1];
 }
 
-/* A: the counter is a column, split into channel and place in the window. Advances by `steps` columns. */
+/* For A the counter is a column, as channel and place in the window. Advances by `steps` columns. */
 static walk walk_of_columns(const ocl_windows *w, int64_t steps)
 {
     int64_t apart[3], place = steps / w->channels, row = place / w->kernel[2];
@@ -49,8 +49,9 @@ int ocl_windows_dims(const ocl_windows *w)
     return w->operand == OCL_WINDOWS_B && flat ? 2 : 3;
 }
 
-/* B: the counter is a row, that is a pixel of the result, in units of the image. Advances by `steps` rows.
- * Without a depth, the row after the last one of an image is the first one of the next image. */
+/* For B the counter is a row, which is a pixel of the result, as the pixel of the image at that place.
+ * Advances by `steps` rows. Without a depth, the first row of the next image follows the last row of an
+ * image. */
 static walk walk_of_rows(const ocl_windows *w, int64_t steps)
 {
     int64_t apart[3], left = steps;
@@ -103,7 +104,7 @@ static bool in_range(const ocl_windows *w)
     return right;
 }
 
-/* *out = each * the product of `sizes`; false on overflow. */
+/* *out = `each` times the product of `sizes`; false if it overflows. */
 static bool volume(const int64_t sizes[3], int64_t each, int64_t *out)
 {
     *out = each;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Creates the operands of a product with guard zones, builds its commands, runs them, and checks that
- * nothing outside the results changed. It must not know which values are right. */
+ * nothing outside the results changed. This file must not know which values are right. */
 #include "cl/gemm/gemm_windows.h"
 #include "cl/gemm_bench/gemm_bench.h"
 
@@ -56,8 +56,8 @@ static clt_status fill_array(ocl_gemm_bench *b, int which, clt_dtype type, uint6
     return CLT_OK;
 }
 
-/* Writes a NaN with bits that no computation produces: the emulators of devices in tests/ptx recognise them
- * and report every read of them, even if the value is not used. */
+/* Writes a NaN with bits that no computation produces. The emulators of devices in tests/ptx recognise these
+ * bits and report every read of them, even if the value is not used. */
 static void put_nan(ocl_gemm_array *a, size_t at)
 {
     static const uint32_t pattern = 0x7ff1fff3u;
@@ -65,8 +65,8 @@ static void put_nan(ocl_gemm_array *a, size_t at)
     memcpy(a->image + at * bytes, (const uint8_t *)&pattern + at * bytes % sizeof pattern, bytes);
 }
 
-/* Fills the gaps of an operand, which belong to none of its matrices, with NaN, so that a product that reads
- * them is noticed even if it multiplies them by zero. */
+/* Fills the gaps of an operand, which belong to none of its matrices, with NaN. So a product that reads them
+ * is noticed even if it multiplies them by zero. */
 static void spoil_gaps(ocl_gemm_array *a, int64_t rows, int64_t cols, int64_t ld, int64_t stride,
                        int64_t batch)
 {
@@ -74,7 +74,7 @@ static void spoil_gaps(ocl_gemm_array *a, int64_t rows, int64_t cols, int64_t ld
     for (int64_t i = -first; i < end; i++) {
         int64_t z = i < 0 || stride == 0 ? 0 : i / stride, row = i - z * stride;
         bool used = i >= 0 && z < batch && rows > 0 && row / ld < rows && row % ld < cols;
-        /* matrices may be interleaved: rows of one between rows of another */
+        /* matrices may be interleaved: rows of one may lie between rows of another */
         for (int64_t k = 0; !used && i >= 0 && k < batch && stride < rows * ld; k++)
             used = i >= k * stride && (i - k * stride) / ld < rows && (i - k * stride) % ld < cols;
         if (!used)
@@ -82,7 +82,7 @@ static void spoil_gaps(ocl_gemm_array *a, int64_t rows, int64_t cols, int64_t ld
     }
 }
 
-/* Spoils the gaps of A or B. An image has no gaps inside, only before and after it. */
+/* Fills the gaps of A or B with NaN. An image has no gaps inside, only before and after it. */
 static void spoil_gaps_of(ocl_gemm_bench *b, bool of_a)
 {
     const ocl_gemm *g = &b->gemm;
@@ -95,7 +95,7 @@ static void spoil_gaps_of(ocl_gemm_bench *b, bool of_a)
         spoil_gaps(array, m.rows, m.columns, m.ld, m.stride, g->batch);
 }
 
-/* Makes an operand of C's shape, unless it is absent or is C itself. */
+/* Creates an operand of C's shape, unless it is absent or is C itself. */
 static clt_status fill_like_c(ocl_gemm_bench *b, ocl_tensor_ref *ref, int which, int64_t span,
                               const ocl_gemm_fill *fill)
 {
@@ -196,7 +196,8 @@ static clt_status resolve(void *context, int32_t tensor, ocl_buffer **buffer, ui
     return CLT_OK;
 }
 
-/* Implements ocl_emitter.workspace. The copies of a product run one after the other and share workspaces. */
+/* Implements ocl_emitter.workspace. All copies of a product share workspaces, because they run one after the
+ * other. */
 static int32_t workspace(void *owner, clt_dtype dtype, uint64_t elements, const char *name)
 {
     ocl_gemm_ready *r = owner;
@@ -285,7 +286,7 @@ void ocl_gemm_ready_destroy(ocl_gemm_ready *r)
 
 /* --- running --- */
 
-/* Fills workspaces with NaN: all bits set is NaN in every type. */
+/* Fills workspaces with NaN, which has all bits set in every type. */
 static clt_status clear_workspaces(ocl_gemm_ready *r)
 {
     for (int i = 0; i < r->workspaces; i++) {
@@ -366,8 +367,8 @@ clt_status ocl_gemm_ready_batch(void *ready, int runs, double *seconds)
 
 /* --- guards --- */
 
-/* Overwrites the elements of C, or of pre, with the image's before comparing, since the product may write
- * anything there. */
+/* Overwrites the elements of C, or of pre, with their initial values before buffers are compared, because
+ * the product may write anything to these elements. */
 static void forget_results(const ocl_gemm *g, const ocl_gemm_array *a, uint8_t *after)
 {
     size_t size = clt_dtype_bytes(a->type);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A matrix product in double precision, with a bound for the rounding errors of each of its elements. It
- * must not know how devices compute. */
+ * A matrix product in double precision, with a bound for the rounding errors of each of its elements. This
+ * file must not know how devices compute. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static void load_many(const ocl_gemm_array *a, int64_t at, int64_t step, int64_t
         out[i] = clt_dtype_load(a->type, a->image, a->first + (size_t)(at + i * step));
 }
 
-/* Element (row, column) of a matrix of windows, by definition; 0 outside the image. */
+/* Element (row, column) of a matrix of windows, computed from the definition; 0 outside the image. */
 static double window_element(const ocl_gemm_array *a, const ocl_windows *w, int64_t start, int64_t row,
                              int64_t column)
 {
@@ -128,7 +128,7 @@ static double as_stored(clt_dtype type, double value)
     return clt_dtype_load(type, &cell, 0);
 }
 
-/* The element `at` of an operand with C's shape. */
+/* Element `at` of an operand with C's shape. */
 static double like_c(const ocl_gemm_bench *b, ocl_tensor_ref ref, int64_t at)
 {
     const ocl_gemm_array *a = &b->array[ref.tensor];
@@ -137,16 +137,16 @@ static double like_c(const ocl_gemm_bench *b, ocl_tensor_ref ref, int64_t at)
 
 /* Error bound for rounding both operands to 10 bits of mantissa in a sum of products p. Each rounding
  * changes a product by at most a factor of 2^-11, so the sum changes by at most 2^-10 * sum |p|. As the
- * errors are random, a few standard deviations are enough; 2^-10 * sqrt(sum p^2) is more than one. Integers
- * up to 2^11 do not change. */
+ * errors are random, a few standard deviations are enough as a bound; 2^-10 * sqrt(sum p^2) is more than one
+ * standard deviation. Rounding does not change integers up to 2^11. */
 static double tf32_bound(const ocl_gemm_bench *b, const sums *s)
 {
     double walk = 4.0 * sqrt(s->squares);
     return !b->gemm.tf32 || b->whole ? 0.0 : 0x1p-10 * (walk < s->size ? walk : s->size);
 }
 
-/* The activation's input: the pre-activation rounded to C's type, whether it is stored or not. If it may be
- * rounded up or down, *unsure gets the difference. */
+/* The activation's input: the pre-activation rounded to C's type, even where it is not stored. If the error
+ * bound allows rounding up and down, *unsure gets the difference of the two results. */
 static double activation_input(const ocl_gemm_bench *b, double pre, double bound, double *unsure)
 {
     clt_dtype type = b->gemm.type_c;
@@ -157,8 +157,8 @@ static double activation_input(const ocl_gemm_bench *b, double pre, double bound
     return as_stored(type, pre);
 }
 
-/* The value and error bounds of an element: the rounding errors of a sum of K products grow like a random
- * walk. */
+/* The value and error bounds of an element. The rounding errors of a sum of K products are assumed to grow
+ * like a random walk. */
 static ocl_gemm_value finish(const ocl_gemm_bench *b, const sums *s, int64_t j, int64_t at)
 {
     const ocl_gemm *g = &b->gemm;

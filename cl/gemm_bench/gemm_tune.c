@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measures one matrix product for the tuner: shrinks the problem, creates operands and reference, times and
- * checks candidates. It must not know which candidate is better. */
+ * Measures one matrix product for the tuner: shrinks the problem, creates operands and a reference result,
+ * times and checks candidates. This file must not know which candidate is better. */
 #include "cl/gemm/gemm_windows.h"
 #include "cl/gemm_bench/gemm_tune.h"
 
@@ -14,11 +14,11 @@
 
 #define MAX_COPIES 128 /* for GPUs; CPUs use fewer */
 #define MAX_COPIES_CPU 32
-#define MAX_BYTES (256u << 20) /* largest size of a product's operands */
+#define MAX_BYTES (256u << 20) /* largest size of all operands of a product */
 #define FLOPS_PER_UNIT 2e9     /* flops of the largest problem that is measured, per compute unit */
-/* up to this many flops the host computes the whole reference, without building a kernel */
+/* up to this many flops the host computes the whole reference, so that no kernel need be built */
 #define HOST_FLOPS 1e8
-#define CHECKED 64 /* number of elements of a larger reference that the host checks */
+#define CHECKED 64 /* number of elements that the host checks in a larger reference */
 
 typedef struct tune_bench {
     ocl_gemm_bench *bench;
@@ -77,7 +77,7 @@ static double bytes_of(const ocl_gemm *g)
            3.0 * (double)c * (double)clt_dtype_bytes(g->type_c);
 }
 
-/* Halves the largest size until the problem can be measured; sizes stay so large that the best blocking does
+/* Halves the largest size until the problem can be measured. Sizes stay so large that the best blocking does
  * not depend on them. */
 static void make_measurable(ocl_gemm *g, const ocl_device_desc *desc)
 {
@@ -109,8 +109,8 @@ static uint64_t cold_bytes(const ocl_device *device)
     uint64_t least = UINT64_C(32) << 20, most = UINT64_C(256) << 20, caches = 4 * desc->cache_bytes;
     if (desc->is_cpu)
         return least;
-    /* drivers of GPUs report first-level caches (NVIDIA 28 to 32 KiB per unit, AMD 16 KiB), not the second
-     * level */
+    /* drivers of GPUs report the size of first-level caches (NVIDIA 28 to 32 KiB per unit, AMD 16 KiB), not
+     * of the second level */
     most = desc->usable_bytes / 8 < most ? desc->usable_bytes / 8 : most;
     least = most > least ? most : least;
     return caches > least ? caches : least;
@@ -139,8 +139,8 @@ static int count_copies(const ocl_device *device, const ocl_gemm *g)
 
 /* --- candidates --- */
 
-/* candidate: a variant with tunables, emitted exactly; if NULL, `force` names a backend; if both are NULL,
- * the engine chooses. */
+/* candidate: a variant with tunables, to be emitted exactly. If it is NULL, `force` names a backend; if both
+ * are NULL, the family chooses. */
 static clt_status make_ready(const tune_bench *t, const ocl_device_desc *desc, const ocl_choice *candidate,
                              const char *force, ocl_choice *asked, ocl_gemm_ready **out)
 {
@@ -254,8 +254,8 @@ static clt_status device_reference(tune_bench *t, const ocl_device_desc *desc)
     CLT_SCOPED(ocl_gemm_ready) *made = NULL;
     bool right, pre = t->bench->array[OCL_GEMM_PRE].elements > 0;
     char why[200];
-    /* `simple` does not read windows: for them the standard backend computes the reference, checked by the
-     * host in the same way */
+    /* `simple` does not read windows. For products with windows the standard backend computes the reference,
+     * and the host checks it in the same way. */
     const char *by = ocl_has_windows(&t->bench->gemm) ? NULL : "simple";
     CLT_TRY(make_ready(t, desc, NULL, by, NULL, &made));
     CLT_TRY(ocl_gemm_ready_run(made));
@@ -269,7 +269,7 @@ static clt_status device_reference(tune_bench *t, const ocl_device_desc *desc)
 
 /* --- creating --- */
 
-/* Puts every operand at the start of a buffer of its own. */
+/* Puts every operand at the start of a separate buffer. */
 static void settle(ocl_gemm *g)
 {
     ocl_tensor_ref *extra[] = {&g->bias, &g->residual, &g->pre, &g->dact};

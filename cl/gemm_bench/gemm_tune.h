@@ -2,20 +2,20 @@
  *
  * One matrix product for the tuner: made small enough to measure, with operands that rotate through memory
  * as in a training step, and a cheap reference: the values are whole numbers, for which every correct
- * backend gives the same bits. It knows nothing of the search. */
+ * backend gives the same bits. This file must not know the search. */
 #ifndef CL_GEMM_BENCH_GEMM_TUNE_H
 #define CL_GEMM_BENCH_GEMM_TUNE_H
 
 #include "cl/gemm_bench/gemm_bench.h"
 
-/* Problems are products (ocl_gemm). The host computes the reference result or, for large problems, the
- * backend `simple` (for windows of an image: the standard backend), with a sample checked on the host;
- * CLT_ECHECK if even that is wrong. A problem that would take too long or too much memory is made smaller,
+/* Problems are products (ocl_gemm). The host computes the reference result. For large problems the backend
+ * `simple` computes it (for windows of an image: the standard backend), and the host checks a sample of it;
+ * CLT_ECHECK if the sample is wrong. A problem that would take too long or too much memory is made smaller,
  * and times are scaled accordingly. */
 extern const ocl_family_bench ocl_gemm_family_bench;
 
-/* The problems that `cltrain tune` takes without a config: squares from 512 to 4096, and the products of
- * GPT-2 124M (forward, input gradient, weight gradient) at 256 and 4096 tokens. */
+/* Adds the problems that `cltrain tune` measures without a config: squares from 512 to 4096, and the
+ * products of GPT-2 124M (forward, input gradient, weight gradient) at 256 and 4096 tokens. */
 clt_status ocl_gemm_log_builtin(ocl_tuning_log *log);
 
 #endif

@@ -11,9 +11,9 @@
 
 /* Independent chains of fma: enough to hide its latency on all ports, few enough to stay in registers. The
  * best number differs between devices, so several are tried. x converges to add / (1 - factor), so it stays
- * a normal number. Chains start from memory, each lane from a different value: a compiler that knows that
- * lanes or work-items are equal computes only one of them and copies it (Intel's does). start: START_FLOATS
- * floats, which cl/measure/measure.c writes. */
+ * a normal number. Each lane of a chain starts with a different value from memory, because a compiler that
+ * knows lanes or work-items to be equal may compute only one of them and copy it (Intel's does). start:
+ * START_FLOATS floats, which the host writes. */
 #include "kernel_shared.clh"
 #define FMA_BODY(type, count, LOAD_START)                                                                    \
     type x[count];                                                                                           \
@@ -56,8 +56,8 @@ FMA_LANE(16, 16)
 FMA_GROUP(8)
 FMA_GROUP(16)
 
-/* Lane style: each group streams one contiguous part. Group style: all items of the grid advance together.
- * `count` is in vectors. */
+/* Lane style: each group streams one contiguous part. Group style: in each iteration neighbouring items of
+ * the whole grid access neighbouring vectors. `count` is in vectors. */
 #define LANE_RANGE                                                                                           \
     ulong part = (count + get_num_groups(0) - 1) / get_num_groups(0), i = part * get_group_id(0),            \
           end = min(i + part, count), step = 1

@@ -2,10 +2,10 @@
  *
  * Probe kernels: each proves one capability by what it computes (cl/probes/probes.c checks the results). All
  * have the same first three parameters. A probe that needs more than OpenCL C 1.2 is compiled only if its
- * PROBE_ macro asks for it. Code for one compiler only is skipped by others; the probe then writes ABSENT,
- * which distinguishes a missing feature from a wrong result. This file must not include anything. */
+ * PROBE_ macro is set. Other compilers skip code that is for one compiler only; the probe then writes
+ * ABSENT, which distinguishes a missing feature from a wrong result. This file must not include anything. */
 
-/* warnings.clh gives the reason. */
+/* The reason is in warnings.clh. */
 #ifdef __has_warning
 #if __has_warning("-Wpsabi")
 #pragma clang diagnostic ignored "-Wpsabi"
@@ -49,8 +49,8 @@ __kernel void probe_local(__global const uint *in, __global uint *out, uint n)
 }
 
 #pragma option PROBE_LANES 0 /* 1: the program of the next two kernels, which the probe of lanes builds */
-/* group and lane do the same arithmetic: one float per item, or a float16 per item with a sixteenth of the
- * items. n = rounds. */
+/* group and lane do the same arithmetic: a float per item, or a float16 per item with a sixteenth of the
+ * items. n = number of rounds. */
 __kernel void probe_group(__global const float *in, __global float *out, uint n)
 {
     uint i = (uint)get_global_id(0);
@@ -109,7 +109,7 @@ __kernel void probe_int64_atomics(__global const ulong *in, __global ulong *out,
 }
 #endif
 
-/* subgroups: out = 3 values per item: sum of `in` over the sub-group, number of the sub-group, its size. */
+/* subgroups: out = 3 values per item: sum of `in` over its sub-group, the sub-group's index, its size. */
 #ifdef PROBE_SUBGROUPS
 #ifdef cl_khr_subgroups
 #pragma OPENCL EXTENSION cl_khr_subgroups : enable
@@ -130,7 +130,7 @@ __kernel void probe_subgroups(__global const uint *in, __global uint *out, uint 
 }
 #endif
 
-/* ptx: each lane fetches its neighbour's value from a register. */
+/* ptx: each lane reads its neighbour's value from the neighbour's register. */
 #ifdef PROBE_PTX
 __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_ptx(__global const uint *in,
                                                                         __global uint *out, uint n)
@@ -145,8 +145,8 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_ptx(__global
 }
 #endif
 
-/* nontemporal: copies in[0..32n) to out, in the two vector types of the kernels' non-temporal
- * stores. */
+/* nontemporal: copies in[0..32n) to out, with non-temporal stores of the two vector types that kernels
+ * use. */
 #if defined(PROBE_NONTEMPORAL) || defined(PROBE_PREFETCH)
 #ifdef __has_builtin
 #if __has_builtin(__builtin_nontemporal_store)
@@ -201,7 +201,7 @@ __kernel void probe_prefetch(__global const uint *in, __global uint *out, uint n
 }
 #endif
 
-/* local_memory: uses n words of local memory, a static array; each item combines words that its neighbour
+/* local_memory: uses n words of local memory, a static array. Each item combines words that its neighbour
  * wrote. */
 #ifdef PROBE_LOCAL_KIB
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe_local_memory(__global const uint *in,
@@ -218,7 +218,7 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe_local_memory
 }
 #endif
 
-/* local_argument: the same with n words of local memory that the host passes, in several groups. */
+/* local_argument: the same, with n words of local memory that the host passes, in several groups. */
 #ifdef PROBE_LOCAL_ARGUMENT
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe_local_argument(__global const uint *in,
                                                                                    __global uint *out, uint n,

@@ -3,7 +3,7 @@
  * The probe of wgmma (cl/probes/probes.c checks the result): four warps multiply A (64,64) by B (64,64),
  * both row-major f16 in global memory, so that k runs along the rows of A and down the columns of B. in = A,
  * then B; out (64,64) f32. The tiles are at the two ends of PROBE_BYTES of local memory, a multiple of 1024.
- * This is a separate file because probe.cl must not include anything. */
+ * This file includes others, so it is separate from probe.cl, which must not. */
 #include "common.clh"
 #define MMA_SM 80
 #include "mma.clh"

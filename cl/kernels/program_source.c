@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sources of programs: embedded in the binary, or read from CLTRAIN_KERNEL_DIR during development. Includes
- * are resolved here, so that a driver's cache cannot miss a change. It must not know what a kernel
+ * are resolved here, so that a driver's cache cannot miss a change. This file must not know what a kernel
  * computes. */
 #include "cl/kernels/program_source.h"
 #include "engine/base/mem.h"
@@ -18,7 +18,7 @@
 
 #define MAX_INCLUDE_DEPTH 8
 
-/* The file of this name that is built in; NULL: there is none. */
+/* The embedded file of this name, or NULL if there is none. */
 static const ocl_embedded_source *embedded(const char *file_name)
 {
     for (const ocl_embedded_source *s = ocl_embedded_sources; s->name != NULL; s++)
@@ -148,7 +148,7 @@ static bool in_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* The end of the first occurrence of `word` (`length` bytes, a whole word) between `from` and `to`, or
+/* The end of the first occurrence of `word` (`length` bytes) as a whole word between `from` and `to`, or
  * NULL. */
 static const char *find_word(const char *from, const char *to, const char *word, size_t length)
 {
@@ -207,13 +207,13 @@ static bool is_kernel(const kernel_words *words, const char *head, const char *e
     return false;
 }
 
-/* The end of the definition that begins at `line`, if it defines another kernel; else NULL. */
+/* The end of the definition that begins at `line`, if it is of a kernel other than `kernel`; else NULL. */
 static const char *other_kernel(const kernel_words *words, const char *line, const char *kernel)
 {
     const char *body = line;
     if (!in_word(*line))
         return NULL;
-    while (in_word(*body) || (*body != '\0' && strchr(" #)", *body))) /* the head may take several lines */
+    while (in_word(*body) || (*body != '\0' && strchr(" #)", *body))) /* the head may have several lines */
         body = next_line(body);
     const char *name = find_word(line, body, kernel, strlen(kernel));
     if (strncmp(body, "{\n", 2) != 0 || memchr(line, ';', (size_t)(body - line)) != NULL ||
@@ -254,7 +254,7 @@ void ocl_source_keep_kernel(char *text, const char *kernel)
 
 /* Options */
 
-/* Whether a conditional of the text, a line that begins with #if, has the word. */
+/* Whether a line of the text that begins with #if contains the word. */
 static bool asks_for(const char *text, const char *word, size_t length)
 {
     for (const char *line = text; *line != '\0'; line = next_line(line))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measured limits of a device: FMA peak, memory streams (cl/measure/stream.c), transfers, launches. They
- * are the denominators of every reported "percent of peak", so each is the best of several short runs, in
- * the best of several forms. This file must not know what is compared with them. */
+ * Measured limits of a device: FMA peak, memory streams (cl/measure/stream.c), transfers, launches. They are
+ * the denominators of every reported "percent of peak", so each is the best of several short runs of the
+ * fastest of several kernels. This file must not know what is compared with them. */
 #include <string.h>
 
 #include "cl/command/faults_internal.h"
@@ -14,7 +14,7 @@
 typedef struct bench {
     ocl_device *device;
     cl_command_queue queue;
-    ocl_stream *stream; /* its arrays are also used by the other measurements */
+    ocl_stream *stream; /* other measurements use its arrays, too */
     ocl_pinned *pinned;
 } bench;
 
@@ -34,7 +34,8 @@ static double seconds_of(const bench *b, run_fn run, const void *what, clt_statu
     return clt_now() - start;
 }
 
-/* The shortest time of a run: at least MIN_RUNS runs after a warm-up, until the time budget is used up. */
+/* The shortest time of a run, after a warm-up: makes at least MIN_RUNS runs, and more until the time budget
+ * is used up. */
 static clt_status best_seconds(const bench *b, run_fn run, const void *what, double budget, double *best)
 {
     clt_status status;
@@ -88,9 +89,9 @@ typedef struct fma_candidate {
     double flops; /* flops of one work-item and round */
 } fma_candidate;
 
-/* Vector width x number of chains; together they should fill the registers and not exceed them. Sixteen
- * 256-bit registers hold 8 x 12 or 16 x 6; thirty-two registers of 512 bits hold 16 x 12 and more, of 128
- * bits 4 x 12 or 8 x 12. */
+/* Vector width x number of chains. Together they should fill the registers but not exceed them: sixteen
+ * registers of 256 bits hold 8 x 12 or 16 x 6; thirty-two registers of 512 bits hold 16 x 12 and more, of
+ * 128 bits 4 x 12 or 8 x 12. */
 #define FMA_LANE(width, count)                                                                               \
     {                                                                                                        \
         "measure_fma_lane_" #width "x" #count, true, 2.0 * width *count                                      \
@@ -106,7 +107,7 @@ static const fma_candidate fma_candidates[] = {
     {"measure_fma_group_8", false, 2 * 8},
     {"measure_fma_group_16", false, 2 * 16},
 };
-#define LOOK_SECONDS 1e-3 /* duration of one run when trying every candidate */
+#define LOOK_SECONDS 1e-3 /* duration of one run while all candidates are compared */
 /* duration of one run of the best candidate: long compared with a launch and with disturbances */
 #define RUN_SECONDS 5e-3
 
@@ -149,7 +150,7 @@ done:
     return status;
 }
 
-/* Tries every candidate briefly and gives the rest of the time to the best. */
+/* Tries every candidate briefly, and spends the rest of the time on the fastest. */
 static clt_status measure_fma(const bench *b, double budget, ocl_limits *out)
 {
     const size_t n = sizeof fma_candidates / sizeof fma_candidates[0];
@@ -168,9 +169,9 @@ static clt_status measure_fma(const bench *b, double budget, ocl_limits *out)
 
 /* Streams */
 
-/* Bandwidth of the best form of one kind of stream. Most of the time goes to the forms that suit the
- * device's capabilities; other forms are first tried on a small part of the arrays, where caches make them
- * look faster rather than slower. *plain: the best with plain stores. */
+/* Bandwidth of the fastest form of one kind of stream. Most of the time goes to the forms that suit the
+ * device's capabilities. Other forms are first tried on a small part of the arrays, where caches make them
+ * look faster rather than slower. *plain: of the fastest form with plain stores. */
 static clt_status measure_stream(const bench *b, ocl_stream_kind kind, double budget, double *plain,
                                  double *best)
 {
@@ -238,10 +239,11 @@ static clt_status run_launches(const bench *b, const void *what)
 {
     for (int i = 0; i < LAUNCHES_IN_A_ROW; i++)
         CLT_TRY(run_launch(b, what));
-    return ocl_finish(b->device, OCL_QUEUE_COMPUTE); /* checks the events that are kept */
+    return ocl_finish(b->device, OCL_QUEUE_COMPUTE); /* checks the events that were kept */
 }
 
-/* Times empty kernels, one alone and many in a row, from enqueueing to knowing that they have ended. */
+/* Times empty kernels, one alone and many in a row, from enqueueing until the host knows that they have
+ * ended. */
 static clt_status measure_launches(const bench *b, cl_kernel kernel, cl_mem mem, double budget,
                                    ocl_launch_times *out)
 {
@@ -271,7 +273,7 @@ clt_status ocl_measure_launches(ocl_device *device, double seconds, ocl_launch_t
     CLT_TRY_GOTO(make_kernel(program, "measure_nothing", &kernel), done);
     status = measure_launches(&b, kernel, buffer->mem, seconds, out);
 done:
-    (void)clFinish(b.queue); /* before the buffer is released; failures were reported when enqueueing */
+    (void)clFinish(b.queue); /* before the buffer is released; enqueueing has reported failures */
     if (kernel != NULL)
         clReleaseKernel(kernel);
     ocl_buffer_destroy(buffer);
@@ -304,7 +306,7 @@ clt_status ocl_measure_limits(ocl_device *device, double seconds, ocl_limits *ou
     if (status != CLT_OK)
         clt_fail_prefix(status, "measuring the limits of device %s '%s': ", device->desc.spec,
                         device->desc.name);
-    (void)clFinish(b.queue); /* before the arrays are released; failures were reported when enqueueing */
+    (void)clFinish(b.queue); /* before the arrays are released; enqueueing has reported failures */
     ocl_pinned_destroy(b.pinned);
     ocl_stream_destroy(b.stream);
     return status;

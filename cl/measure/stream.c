@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streams through memory: triad, copy and read over arrays that are too large for any cache. They are the
- * denominators of every "share of the memory's speed". This file must not know what is compared with
- * them. */
+ * Streams through memory: triad, copy and read over arrays that are too large for any cache. Their
+ * bandwidths are the denominators of every "share of the memory's speed". This file must not know what is
+ * compared with them. */
 #include "cl/measure/stream.h"
 
 #include <stdio.h>
@@ -71,8 +71,8 @@ clt_status ocl_stream_launch_run(const ocl_stream *s, const ocl_stream_launch *l
     return CLT_OK;
 }
 
-/* Enough seconds for the runs after the first one (in which a driver may still compile): disturbances are
- * short compared with this. */
+/* Seconds after which no more of the minimum runs are needed, because disturbances are short compared with
+ * this. The first run does not count, because a driver may still compile in it. */
 #define ENOUGH_SECONDS 0.25
 
 static clt_status best_of(const ocl_stream *s, const ocl_stream_launch *l, int runs, double budget,
@@ -116,9 +116,9 @@ static clt_status first_touch(const ocl_stream *s)
     return status;
 }
 
-/* The three arrays together are four times the last-level cache, so that no pass finds data of the previous
- * one in the cache, and large enough for a pass to be long compared with a launch; at most a quarter of the
- * memory. */
+/* The three arrays together are at least four times as large as the last-level cache, so that no pass finds
+ * data of the previous pass in the cache, and large enough for a pass to be long compared with a launch; but
+ * at most a quarter of the memory. */
 static uint64_t array_bytes(const ocl_device *device)
 {
     const ocl_device_desc *desc = &device->desc;
@@ -127,7 +127,7 @@ static uint64_t array_bytes(const ocl_device *device)
     total = 4 * desc->cache_bytes > total ? 4 * desc->cache_bytes : total;
     total = total > room ? room : total;
     uint64_t bytes = total / 3 < desc->max_alloc_bytes ? total / 3 : desc->max_alloc_bytes;
-    /* at least the size that the FMA kernels of cl/measure/measure.c write */
+    /* at least the size that the FMA kernels of cl/measure/measure.c write to */
     uint64_t least = (uint64_t)desc->compute_units * 32 * 256 * 4;
     bytes = bytes < least ? least : bytes;
     return clt_align_up(bytes, 4096);
@@ -188,7 +188,7 @@ void ocl_stream_destroy(ocl_stream *stream)
 {
     if (stream == NULL)
         return;
-    (void)clFinish(stream->device->queue[OCL_QUEUE_COMPUTE]); /* failures were reported when enqueueing */
+    (void)clFinish(stream->device->queue[OCL_QUEUE_COMPUTE]); /* enqueueing has reported failures */
     for (int i = 0; i < 3; i++)
         ocl_buffer_destroy(stream->array[i]);
     free(stream);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Times batches of runs and takes the median over them. It must not know what runs. */
+ * Times batches of runs and takes the median over them. This file must not know what runs. */
 #include "cl/measure/timing.h"
 
 #include <stdlib.h>

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the device does beside a measurement, by the same clock: bytes of a stream and operations of chains of
- * multiply-adds. Knows nothing about what is measured. */
+ * Measures how fast the device is during another measurement, by the same clock: bytes of a stream and
+ * operations of chains of multiply-adds. This file must not know what is measured. */
 #include <stdlib.h>
 
 #include "cl/measure/stream.h"
 #include "cl/measure/yardstick.h"
 #include "engine/base/thread.h"
 
-#define LEAST_SECONDS 2e-3 /* of a run of the multiply-adds: long beside a launch */
+#define LEAST_SECONDS 2e-3 /* duration of a run of the multiply-adds: long compared with a launch */
 
 struct ocl_yardstick {
     ocl_stream *stream;
     ocl_stream_launch triad, fma;
-    double flops; /* of one run of `fma` */
+    double flops; /* flops of one run of `fma` */
 };
 
 double (*ocl_work_clock(const ocl_device_desc *desc))(void)
@@ -27,7 +27,8 @@ static clt_status run(const ocl_yardstick *y, const ocl_stream_launch *launch, d
                                  seconds);
 }
 
-/* Sets the number of rounds so that a run takes LEAST_SECONDS. */
+/* Creates the launch of the multiply-adds, and finds the number of rounds with which it takes
+ * LEAST_SECONDS. */
 static clt_status make_fma(ocl_yardstick *y)
 {
     ocl_device *device = y->stream->device;
@@ -43,7 +44,7 @@ static clt_status make_fma(ocl_yardstick *y)
     CLT_TRY(ocl_stream_write_starts(y->stream));
     for (cl_uint rounds = 1024; rounds < 1u << 28 && seconds < LEAST_SECONDS; rounds *= 2) {
         CLT_TRY(ocl_stream_bind_fma(y->stream, y->fma.kernel, rounds));
-        CLT_TRY(run(y, &y->fma, &seconds)); /* the first one may build */
+        CLT_TRY(run(y, &y->fma, &seconds)); /* in the first run the driver may compile */
         CLT_TRY(run(y, &y->fma, &seconds));
         y->flops = 2.0 * (lane ? 16 * 12 : 16) * (double)rounds * (double)y->fma.global;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asks a device all questions in this process. The child's side of asking also announces every question to
- * the parent before asking it, sends each answer immediately, and builds the programs of many questions at
- * the same time before it asks them. */
+ * Asks a device all questions in this process. In a child process it also announces every question to the
+ * parent before asking it, sends each answer immediately, and builds the programs of many questions in
+ * parallel before it asks them. */
 #include "cl/probes/asking.h"
 
 #include <inttypes.h>
@@ -25,8 +25,8 @@ void ocl_self_tests_register(const ocl_self_test_set *set)
     tests = set;
 }
 
-/* Questions and self-tests come in groups: first the group for every device, then one for each matrix unit.
- * False after the last group. */
+/* The questions and self-tests of group i: group 0 is for every device, and each matrix unit has a further
+ * group. False if there is no group i. */
 static bool group_at(int i, const ocl_question **questions, const ocl_self_test **self_tests)
 {
     const ocl_matrix_unit *unit = i > 0 ? ocl_matrix_units[i - 1] : NULL;
@@ -57,14 +57,16 @@ static ocl_device_desc desc_now(const asking *a)
     return desc;
 }
 
-/* After a failure the context may be unusable: the next question gets a new one. */
+/* Closes the device after a failure, because the context may be unusable. The next question gets a new
+ * one. */
 static void forget_device(asking *a)
 {
     ocl_device_close(a->asker->device);
     a->asker->device = NULL;
 }
 
-/* Turns a failed call into an answer. The reason is cut to one line. */
+/* Turns a failed call into an answer. Control characters in the reason become spaces, so that it has one
+ * line. */
 static void take_failure(clt_status status, ocl_item *item)
 {
     bool refused = status == CLT_EBUILD || status == CLT_EUNSUPPORTED;
@@ -98,14 +100,15 @@ static clt_status begin_item(asking *a, ocl_item *item)
     return CLT_OK;
 }
 
-/* Whether a question is still open; a refused device is not asked any more. */
+/* Whether the question has no answer yet. A refused device gets no further questions. */
 static bool is_open_question(const asking *a, const char *name)
 {
     return ocl_capabilities_find(a->asker->capabilities, name) == NULL &&
            ocl_capabilities_refusal(a->asker->capabilities, a->asker->tests) == NULL;
 }
 
-/* If the device does not announce the capability, a refused build is not a loss. */
+/* A refused build becomes the answer NO, which is no loss, if the device does not announce the
+ * capability. */
 static void judge_refusal(const asking *a, const ocl_question *q, ocl_item *item)
 {
     bool offered =
@@ -113,7 +116,7 @@ static void judge_refusal(const asking *a, const ocl_question *q, ocl_item *item
     if ((q->cap & OCL_CAPS_UNITS) && a->asker->found->desc.compute_capability == 0)
         offered = false;
     if (q->parameter != 0)
-        offered = false; /* sizes above what the driver reports are never promised */
+        offered = false; /* no driver promises sizes above what it reports */
     if (item->answer == OCL_ANSWER_REFUSED && !offered)
         item->answer = OCL_ANSWER_NO;
 }
@@ -124,9 +127,9 @@ static bool may_pass(clt_status status)
     return status != CLT_OK && status != CLT_ENOMEM && status != CLT_EBUILD && status != CLT_EUNSUPPORTED;
 }
 
-/* The outcome of two tries after the first one failed. If both fail, the first reason is kept, since the
- * second may only say that the device fails. Where failures last as long as the process, the second try
- * shows nothing, and another process must continue. */
+/* The outcome of a question that failed once and was tried again. If both tries failed, the first reason is
+ * kept, because the second may only say that the device fails. Where failures last as long as the process,
+ * the second try proves nothing, and another process must continue. */
 static clt_status second_try(asking *a, clt_status status, const clt_error *first, clt_status second)
 {
     bool lasts = a->asker->renewed && (a->asker->found->desc.quirks & OCL_QUIRK_LASTING_FAILURES) != 0;
@@ -149,8 +152,8 @@ static clt_status put_question(asking *a, ocl_probe_state *state, ocl_item *item
     return status;
 }
 
-/* Divides the questions among two children so that both take about as long: questions about lane-style code
- * and some others form one share. No question of one share depends on an answer of the other share. */
+/* The share of a question. Two children ask one share each, which take about equally long: one share is
+ * questions about lane-style code and a few others. No question depends on an answer of the other share. */
 static int share_of(const ocl_question *q)
 {
     const uint32_t second =
@@ -163,7 +166,7 @@ static bool is_mine(const asking *a, int share)
     return a->asker->share == OCL_ALL_SHARES || a->asker->share == share;
 }
 
-/* Whether the question is still open and belongs to this process's share and mask. */
+/* Whether the question has no answer yet and belongs to this process's share and mask. */
 static bool is_left(const asking *a, const ocl_question *q)
 {
     return is_mine(a, share_of(q)) && is_open_question(a, q->name) &&
@@ -239,16 +242,16 @@ static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
 
 /* --- building ahead --- */
 
-/* Compilers take most of the time of all questions, so the programs of the questions that are left are built
- * at the same time, before the first of them is asked: the programs of the probes once the first answer
- * tells what kind of device it is, and the programs of the self-tests when all probes are answered. Only the
- * building is moved; a program that the compiler refuses is built again by its question, which then has the
- * failure. A capability is assumed to be present until a probe says otherwise, so some programs are built
- * for questions that turn out to be unnecessary; of sizes that are asked in ascending order only the
- * smallest is built. */
+/* Most of the time of all questions is spent in compilers, so the programs of the remaining questions are
+ * built in parallel before the first of them is asked: the programs of probes when the first answer has
+ * shown what kind of device it is, those of self-tests when all probes are answered. Only the building
+ * moves; if the compiler refuses a program, its question builds it again and gets the failure. A capability
+ * is assumed to be present until a probe disproves it, so some programs are built for questions that turn
+ * out to be unnecessary. Of sizes that are tried in ascending order, only the smallest one's program is
+ * built. */
 
-/* Notes the programs of a question, asked as if the answers of `guess` were known, and adds the likely
- * answer to `guess`. */
+/* Records the programs of a question, which is asked as if the answers of `guess` were known, and adds the
+ * likely answer to `guess`. */
 static clt_status note_question(asking *guess, const ocl_question *q)
 {
     ocl_asker *asker = guess->asker;
@@ -309,7 +312,7 @@ static void tell_progress(void *context, int done, int total, const char *what)
     const ahead_phase *p = context;
     (void)what;
     if (p->asker->ahead(p->phase, done, total) != CLT_OK)
-        clt_error_clear(); /* the parent has ended, which sending the next answer will show */
+        clt_error_clear(); /* the parent has ended; sending the next answer will fail too */
 }
 
 static clt_status build_phase(asking *a, ocl_ahead phase)
@@ -330,7 +333,8 @@ static clt_status build_phase(asking *a, ocl_ahead phase)
     return status != CLT_OK ? status : built;
 }
 
-/* Not for CPU devices, which two children ask at the same time. */
+/* Builds the programs of a phase ahead, except on CPU devices, where two children ask in parallel
+ * instead. */
 static clt_status build_ahead(asking *a, ocl_ahead phase)
 {
     ocl_asker *asker = a->asker;
@@ -348,8 +352,8 @@ static clt_status build_ahead(asking *a, ocl_ahead phase)
     return CLT_OK;
 }
 
-/* Each round asks the questions that the answers so far have made necessary: if one kind of matrix
- * instruction fails its self-test, the next older one is tried. */
+/* Each round asks the questions that have become necessary by the answers so far. For example, if one kind
+ * of matrix instruction fails its self-test, the next older one is tried. */
 static clt_status ask_rounds(asking *a)
 {
     bool asked = true;
@@ -400,7 +404,7 @@ static clt_status say_ahead(ocl_ahead phase, int done, int total)
     return clt_child_say("ahead %d %d %d", (int)phase, done, total);
 }
 
-/* "item=1:drops:value,...", which parse_have reads */
+/* "item=1:drops:value,...", which parse_have parses */
 void ocl_asking_have(const ocl_capabilities *capabilities, clt_str *out)
 {
     for (int i = 0; i < capabilities->count; i++) {
@@ -429,7 +433,7 @@ static clt_status parse_have(const char *text, ocl_capabilities *capabilities)
     return CLT_OK;
 }
 
-/* Answers a line "ask": the device's key, then the questions that are open. */
+/* Answers a line "ask": sends the device's key, then the answers to the open questions. */
 static clt_status answer_ask(ocl_asker *asker, const char *fields)
 {
     char style[16], text[CLT_HASH64_TEXT];

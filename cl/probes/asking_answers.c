@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The device's answers for this process: answers that an earlier process has stored, or new ones. When
- * several ranks of a host start together, only one of them asks. Features that a driver refuses later are
- * stored with the answers. */
+ * several ranks of a host start together, only one of them asks. Features that the driver refuses later are
+ * stored together with the answers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,20 +21,20 @@ static bool is_complete(const ocl_capabilities *capabilities, const ocl_asking_o
 {
     uint32_t emulated = 0;
     if (ocl_emulated_caps(&emulated) != CLT_OK)
-        clt_error_clear(); /* the caller reports the failure with its own message */
+        clt_error_clear(); /* the caller meets the same failure and reports it */
     return capabilities->count > 0 &&
            (ocl_capabilities_were_asked(capabilities, w->mask, emulated, w->tests) ||
             ocl_capabilities_refusal(capabilities, w->tests) != NULL);
 }
 
-/* Ranks of one host start at the same time: one asks, and the others wait for its answers, with a time
- * limit. Returns the lock's descriptor; below 0: none. */
+/* Waits for this process's turn to ask, with a time limit: ranks of a host start at the same time, and while
+ * one asks, the others wait for its answers. Returns the lock's descriptor; below 0: no lock. */
 static int take_turn(const char *path)
 {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     double until = clt_now() + 20 * OCL_PROBE_SECONDS;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    /* on a file system without locks, all ranks ask */
+    /* without locks in the file system, all ranks ask */
     while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) &&
            clt_now() < until)
         (void)nanosleep(&pause, NULL);
@@ -54,7 +54,7 @@ static clt_status ask_and_keep(const ocl_found *found, const ocl_asking_options 
     CLT_FREED char *path = NULL, *lock = NULL;
     CLT_CLOSED int turn = -1;
     clt_status status = ocl_capabilities_path(&found->desc, out->key, &path, &lock);
-    if (status == CLT_ESTORAGE) { /* without a cache folder the device is asked at every start */
+    if (status == CLT_ESTORAGE) { /* without a cache folder the device is tested at every start */
         forgets(found);
         return ocl_ask_children(found, w, out);
     }
@@ -76,12 +76,12 @@ static clt_status ask_and_keep(const ocl_found *found, const ocl_asking_options 
 
 /* --- this process --- */
 
-/* Answers of this process, for when it opens a device again. */
+/* Answers that this process has, for when it opens a device again. */
 typedef struct known_device {
     cl_device_id id;
     ocl_capabilities capabilities;
 } known_device;
-/* held while asking, so that one thread asks for all */
+/* held while asking, so that one thread asks for all threads */
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 static known_device *known;
 static size_t n_known, known_capacity;
@@ -149,7 +149,7 @@ void ocl_device_remember_unsupported(ocl_device *device, const ocl_unsupported *
     for (size_t i = 0; i < n_known; i++)
         if (known[i].id == device->id && known[i].capabilities.key == device->capabilities.key)
             ocl_unsupported_add(&known[i].capabilities.unsupported, unsupported);
-    if (keep_unsupported(device, unsupported) != CLT_OK) { /* then they are found again at the next start */
+    if (keep_unsupported(device, unsupported) != CLT_OK) { /* not stored: the next start finds them again */
         CLT_DEBUG("what device %s '%s' refused cannot be stored: %s", device->desc.spec, device->desc.name,
                   clt_error_text());
         clt_error_clear();

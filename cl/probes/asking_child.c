@@ -29,26 +29,27 @@ typedef struct prober {
     int share; /* share of the questions, or OCL_ALL_SHARES */
     ocl_style style;
     ocl_capabilities *capabilities;
-    clt_child *child; /* a child that has answered and waits for more questions; NULL: none */
+    clt_child *child; /* a child that has answered and waits for more questions, or NULL */
     ocl_item current; /* the question that was asked and is not answered yet; "" if none */
-    ocl_ahead phase;  /* what the child builds ahead at present */
-    int n_ahead;      /* number of programs */
+    ocl_ahead phase;  /* the phase whose programs the child is building ahead */
+    int n_ahead;      /* number of programs of this phase */
     double ahead_began;
     bool one_by_one; /* children build one program at a time, because one was lost while it built ahead */
     bool greeted, done;
-    bool spent;        /* the child leaves its other questions to the next child */
-    clt_status status; /* why the child cannot go on, with `error`; CLT_OK: it has reported nothing */
+    bool spent;        /* the child has left its other questions to the next child */
+    clt_status status; /* why the child cannot continue, with `error`; CLT_OK: it has reported nothing */
     char error[512];
 } prober;
 
-/* Time limit of the current question in seconds. */
+/* Time limit of the current question, in seconds. */
 static double limit_of(const prober *v)
 {
     bool test = v->phase == OCL_AHEAD_TESTS || ocl_item_is_test(&v->current);
     return ocl_probe_limit(test ? TEST_SECONDS : OCL_PROBE_SECONDS);
 }
 
-/* The child sends this line again whenever a program is built, so that the time limit is for one program. */
+/* Takes a line about building ahead. The child sends it again after each program, so that the time limit is
+ * for one program. */
 static bool take_ahead(prober *v, const char *line)
 {
     int phase, done, total;
@@ -65,7 +66,7 @@ static bool take_ahead(prober *v, const char *line)
     return true;
 }
 
-/* False: the line is malformed. */
+/* Takes a line that announces a question. False: the line is malformed. */
 static bool take_begin(prober *v, const char *line)
 {
     ocl_item item = {0};
@@ -127,7 +128,7 @@ static clt_status start(prober *v)
     if (v->child == NULL)
         CLT_TRY(ocl_device_child_start(v->desc->spec, &v->child));
     if (clt_child_send(v->child, line.text, line.length, OCL_PROBE_SECONDS) != CLT_OK)
-        clt_error_clear(); /* a child that has ended is noticed when no answer comes */
+        clt_error_clear(); /* no answer will come, which shows that the child has ended */
     return CLT_OK;
 }
 
@@ -141,7 +142,7 @@ static clt_status settle(prober *v, const clt_child_end *end)
         return CLT_OK;
     }
     item->answer = end->event == CLT_CHILD_SILENT ? OCL_ANSWER_HUNG
-                   /* killed by the system, for instance for lack of memory: not remembered */
+                   /* killed by the system, for example for lack of memory: not remembered */
                    : killed ? OCL_ANSWER_FAILED
                             : OCL_ANSWER_CRASHED;
     clt_child_loss(end, "the driver ended its process with", "no answer in",
@@ -151,9 +152,8 @@ static clt_status settle(prober *v, const clt_child_end *end)
     return status;
 }
 
-/* A child that is lost while it builds programs ahead answers nothing: the next one builds one program after
- * the other, each when its question is asked, so that the question whose program is to blame gets the
- * failure. */
+/* A child died or hung while it built programs ahead. That answers no question: the next child builds each
+ * program when its question is asked, so that the failure goes to the right question. */
 static void lose_ahead(prober *v, const clt_child_end *end)
 {
     char why[384];
@@ -163,8 +163,8 @@ static void lose_ahead(prober *v, const clt_child_end *end)
     CLT_DEBUG("device %s: %s", v->desc->spec, why);
 }
 
-/* Takes all answers of a child. CLT_EDEVICE: it failed before its first question; CLT_ENOMEM: it ran out of
- * memory, as this process would. */
+/* Takes all answers of a child. CLT_EDEVICE: the child failed before its first question; CLT_ENOMEM: it ran
+ * out of memory, as this process would. */
 static clt_status take_capabilities(prober *v)
 {
     clt_child_end end;
@@ -194,7 +194,8 @@ static clt_status take_capabilities(prober *v)
     CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': %s", v->desc->spec, v->desc->name, why);
 }
 
-/* Starts a child and takes its answers. CLT_EUNSUPPORTED: no child can be started. */
+/* Starts a child, or uses the waiting one, and takes its answers. CLT_EUNSUPPORTED: no child can be
+ * started. */
 static clt_status run_child(prober *v)
 {
     CLT_TRY(start(v));
@@ -203,11 +204,11 @@ static clt_status run_child(prober *v)
 
 /* --- two children --- */
 
-/* On CPU devices, questions take a second of one core and self-tests several, so two children each ask a
- * share of them at the same time. Questions of one share do not depend on answers of the other, so their
- * answers are kept however the children end. Self-tests do depend: each child assumes that the other's tests
- * succeed. So if anything fails, the self-test answers of both are dropped, and one child runs all tests in
- * their order. */
+/* On CPU devices, questions take a second of one core and self-tests several, so two children work in
+ * parallel, on one share each. Questions of one share do not depend on answers of the other share, so
+ * answers are kept even if a child fails. Self-tests do depend on the other share: each child assumes that
+ * the other's tests succeed. So if anything fails, the self-test answers of both children are dropped, and
+ * one child runs all tests in their order. */
 typedef struct companion {
     prober own;
     ocl_capabilities capabilities;
@@ -230,7 +231,7 @@ static clt_status merge(ocl_capabilities *capabilities, const ocl_capabilities *
     return CLT_OK;
 }
 
-/* Only a child that has given all its answers can get more questions. */
+/* The child, if it has given all its answers and so can get more questions. Any other child is ended. */
 static clt_child *kept_child(const prober *v)
 {
     if (v->done || v->child == NULL)
@@ -239,8 +240,8 @@ static clt_child *kept_child(const prober *v)
     return NULL;
 }
 
-/* Runs one child for each share, or the child that waits with it. This thread starts both, since children
- * end with the thread that starts them. *well: both have answered all their questions. */
+/* Sends each of the two shares to a child: a waiting one from `kept`, or a new one. This thread starts both,
+ * because children end with the thread that starts them. *well: both have answered all their questions. */
 static clt_status run_shares(prober *v, bool tests, clt_child *kept[2], bool *well)
 {
     CLT_FREED companion *c = NULL;
@@ -260,7 +261,7 @@ static clt_status run_shares(prober *v, bool tests, clt_child *kept[2], bool *we
     bool second = status == CLT_OK && start(&c->own) == CLT_OK &&
                   clt_thread_start(&thread, "questions", run_companion, c) == CLT_OK;
     if (status == CLT_OK) {
-        clt_error_clear(); /* the second child could not be started: its questions stay open */
+        clt_error_clear(); /* if the second child could not be started, its questions stay open */
         status = take_capabilities(&own);
     }
     clt_thread_join(thread);
@@ -282,15 +283,15 @@ static void forget_new_tests(ocl_capabilities *capabilities, const ocl_capabilit
     capabilities->count = kept;
 }
 
-/* Like run_child, but two children ask at the same time. One child asks what is left over; usually nothing
- * is, and the two children are kept waiting. */
+/* Like run_child, but two children work in parallel. The caller has one child answer the remaining
+ * questions. Usually there are none, and the two children are kept waiting. */
 static clt_status run_two(prober *v, clt_child *kept[2])
 {
     CLT_FREED ocl_capabilities *before = NULL;
     bool well;
     clt_status status = run_shares(v, false, kept, &well);
     if (status != CLT_OK && status != CLT_EUNSUPPORTED) {
-        clt_error_clear(); /* one child alone may succeed, with the memory of two */
+        clt_error_clear(); /* one child alone, with twice the memory, may succeed */
         return CLT_OK;
     }
     CLT_TRY(status);
@@ -307,7 +308,8 @@ static clt_status run_two(prober *v, clt_child *kept[2])
     return CLT_OK;
 }
 
-/* Keeps the two children as builders for the training that begins now, if the driver compiles serially. */
+/* Keeps the two children as builders for the training that follows, if the driver compiles serially;
+ * otherwise ends them. */
 static void keep_or_stop(const ocl_found *found, bool keep, clt_child *kept[2])
 {
     uint64_t key;
@@ -322,7 +324,8 @@ static void keep_or_stop(const ocl_found *found, bool keep, clt_child *kept[2])
 
 /* --- all children --- */
 
-/* If no child can be started, this process asks the questions: better than no capability at all. */
+/* Asks the questions in this process, because no child can be started: that is better than having no
+ * capabilities. */
 static clt_status ask_without_child(const ocl_found *found, const ocl_asking_options *w,
                                     ocl_capabilities *capabilities)
 {
@@ -341,8 +344,8 @@ static clt_status ask_without_child(const ocl_found *found, const ocl_asking_opt
     return status;
 }
 
-/* Warns if building ahead failed but no question did: building several programs at the same time may be the
- * cause, and a training does that too. */
+/* Warns if building ahead failed but no question did. The cause may be that several programs are built in
+ * parallel, which a training does too. */
 static void tell_lost_ahead(const ocl_device_desc *desc, const ocl_capabilities *capabilities)
 {
     for (int i = 0; i < capabilities->count; i++)

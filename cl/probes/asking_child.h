@@ -16,8 +16,8 @@ typedef struct ocl_asking_options {
     ocl_style style;
 } ocl_asking_options;
 
-/* Runs children until all questions are answered. Each answers at least one, even if only by crashing, so
- * this ends. Questions that are answered already are not asked again. If no child can be started, this
+/* Runs children until all questions are answered. Each child answers at least one, even if only by crashing,
+ * so this ends. Questions that already have answers are not asked again. If no child can be started, this
  * process asks. CLT_EDEVICE: the driver did not list its devices; CLT_ENOMEM: a child ran out of memory. */
 clt_status ocl_ask_children(const ocl_found *found, const ocl_asking_options *w,
                             ocl_capabilities *capabilities);

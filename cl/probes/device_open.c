@@ -22,9 +22,9 @@
 #include "engine/host/last_words.h"
 
 static int rank_count = 1;      /* ranks on this host, from ocl_prepare_process */
-static int core_rank_count = 1; /* ranks among them that share this rank's cores */
+static int core_rank_count = 1; /* how many of these ranks share this rank's cores */
 
-/* Open devices, so that an event can be traced back to its device and the last close can clean up. */
+/* List of open devices, by which an event's device is found and the last close can clean up. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static ocl_device **open_devices;
 static size_t n_open, open_capacity;
@@ -44,8 +44,9 @@ void ocl_prepare_process(int local_ranks, int core_ranks)
 {
     rank_count = local_ranks > 1 ? local_ranks : 1;
     core_rank_count = core_ranks > 1 ? core_ranks : 1;
-    /* PoCL 3 reads the first variable, PoCL 4 and later the second; values set by the user stay. By itself
-     * it starts a thread for every core of the machine, also in a process that may run on few of them. */
+    /* Limits PoCL's threads. PoCL 3 reads the first variable, PoCL 4 and later the second; values set by the
+     * user stay. Without a limit PoCL starts a thread for every core of the machine, even in a process that
+     * may use only few of them. */
     static const char *const names[] = {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"};
     bool all = rank_count == 1 && clt_cpu_count() >= sysconf(_SC_NPROCESSORS_ONLN);
     if (all || getenv(names[0]) != NULL || getenv(names[1]) != NULL)
@@ -87,7 +88,7 @@ clt_status ocl_count_devices(const char *spec, int *count, bool *cpu)
     return CLT_OK;
 }
 
-/* The minimum: available, with a compiler, full profile, OpenCL 1.2, little-endian. */
+/* Checks the minimum: available, with a compiler, full profile, OpenCL 1.2, little-endian. */
 static clt_status check_floor(cl_device_id id, const ocl_device_desc *desc)
 {
     static const struct {
@@ -128,7 +129,7 @@ clt_status ocl_device_open_queue(ocl_device *device, ocl_queue queue)
     device->queue[queue] = clCreateCommandQueue(device->context, device->id,
                                                 device->profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
     if (code == CL_INVALID_QUEUE_PROPERTIES && device->profiling && queue == OCL_QUEUE_COMPUTE) {
-        device->profiling = false; /* functions that need times report their absence themselves */
+        device->profiling = false; /* not fatal: functions that need times report it */
         device->queue[queue] = clCreateCommandQueue(device->context, device->id, 0, &code);
     }
     OCL_CHECK(code, "creating the %s queue on device %s '%s'", names[queue], device->desc.spec,
@@ -141,7 +142,7 @@ static clt_status create_queues(ocl_device *device)
     cl_int code;
     cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->platform, 0};
     const ocl_device_desc *desc = &device->desc;
-    CLT_TRY(ocl_faults_create(device)); /* the list of all commands under way */
+    CLT_TRY(ocl_faults_create(device)); /* the device's list of commands under way */
     device->context = clCreateContext(properties, 1, &device->id, NULL, NULL, &code);
     OCL_CHECK(code, "creating a context on device %s '%s'", desc->spec, desc->name);
     CLT_TRY(ocl_device_open_queue(device, OCL_QUEUE_COMPUTE));
@@ -158,7 +159,7 @@ static clt_status register_device(ocl_device *device)
     return status;
 }
 
-/* True when it was the last open device. */
+/* Removes a device from the list of open ones. True if it was the last. */
 static bool unregister_device(ocl_device *device)
 {
     CLT_LOCKED(&open_lock);
@@ -194,7 +195,8 @@ clt_status ocl_emulated_caps(uint32_t *emulated)
     return CLT_OK;
 }
 
-/* Emulating matrix units disables lane style, which would otherwise be chosen for all products. */
+/* Whether matrix units are emulated; this removes lane style, which would otherwise be chosen for all
+ * products. */
 uint32_t ocl_caps_with_emulated(uint32_t caps, uint32_t emulated)
 {
     return emulated ? (caps & ~(uint32_t)OCL_CAP_WIDE_VECTORS) : caps;
@@ -217,7 +219,7 @@ static clt_status take_capabilities(ocl_device *device, uint32_t mask, bool test
             getenv("CLTRAIN_EMULATE"), desc->name);
     desc->caps = caps & mask;
     desc->emulated_caps = emulated & caps;
-    /* becomes what the mask removes from the capabilities that the device has or may have */
+    /* the mask removes these from the capabilities that the device has or may have */
     desc->masked_caps = 0;
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
         const ocl_item *item = ocl_capabilities_find(&device->capabilities, ocl_cap_name(cap));
@@ -250,7 +252,7 @@ clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_devi
     return CLT_OK;
 }
 
-/* Chooses the device that SPEC names, and gets its answers. A device that cannot be used is skipped, unless
+/* Chooses a device that SPEC matches, and gets its answers. A device that cannot be used is skipped, unless
  * SPEC is its index or name. */
 static clt_status choose_usable(ocl_found *found, int count, const ocl_open_options *options, int *index,
                                 ocl_capabilities *capabilities)
@@ -275,8 +277,7 @@ static clt_status choose_usable(ocl_found *found, int count, const ocl_open_opti
     return clt_error_put(&first);
 }
 
-/* CLTRAIN_STYLE=lanes or groups asks for this style, even if it is slower or a checkpoint states another
- * one. */
+/* CLTRAIN_STYLE=lanes or groups sets this style, even if it is slower or a checkpoint states another one. */
 static clt_status style_of_environment(ocl_style *style)
 {
     const char *text = getenv("CLTRAIN_STYLE");
@@ -285,8 +286,8 @@ static clt_status style_of_environment(ocl_style *style)
     return CLT_OK;
 }
 
-/* Compilers of drivers write files. With a lower limit on file size, a driver may refuse kernels
- * only because of the limit, and such answers must not be kept, so opening fails. */
+/* Fails if the limit on file size is too low for compilers of drivers, which write files. A driver might
+ * refuse kernels only because of this limit, and such answers must not be stored. */
 #define LEAST_FILE_BYTES (256u << 10)
 static clt_status check_file_limit(void)
 {
@@ -300,7 +301,8 @@ static clt_status check_file_limit(void)
     return CLT_OK;
 }
 
-/* PoCL calls abort() when it cannot load one of its kernels, and runs a damaged one as it is. */
+/* Sets the text that is printed if the process ends by abort() or a crash: PoCL calls abort() when it cannot
+ * load one of its kernels, and runs a damaged one. */
 static void prepare_last_words(const ocl_device_desc *desc)
 {
     char text[512];
@@ -385,7 +387,7 @@ void ocl_device_close(ocl_device *device)
     CLT_KEEP_ERROR();
     if (device == NULL)
         return;
-    bool lost = ocl_commands_failed(device); /* then its queues and context are not released */
+    bool lost = ocl_commands_failed(device); /* queues and context are then not released */
     if (!lost)
         finish_queues(device);
     ocl_builders_dismiss(device);
@@ -439,7 +441,7 @@ void ocl_count_host_wait(ocl_device *device)
 
 ocl_counters ocl_device_counters(const ocl_device *device)
 {
-    ocl_device *own = (ocl_device *)(uintptr_t)device; /* the cast only allows locking */
+    ocl_device *own = (ocl_device *)(uintptr_t)device; /* the cast only removes const for the lock */
     CLT_LOCKED(&own->lock);
     return own->counters;
 }

@@ -2,7 +2,7 @@
  *
  * Finds out why there is no device: checks the files that the OpenCL loader reads (doctor_drivers.c), device
  * nodes and their permissions, and the answers of the platforms. Findings name the file or library at fault.
- * It prints nothing and must not know who reads the findings. */
+ * This file prints nothing and must not know who reads the findings. */
 #include "cl/device/internal.h"
 #include "cl/device/listing.h"
 #include "cl/device/pocl.h"
@@ -148,7 +148,8 @@ static bool try_device(ocl_doctor_state *d, const ocl_device_desc *desc)
     return status == CLT_OK;
 }
 
-/* Reports drivers that crash or hang when they are loaded; they are not loaded any more. */
+/* Reports drivers that crash or hang when they are loaded, and which this process therefore does not
+ * load. */
 static bool check_listing(ocl_doctor_state *d)
 {
     const ocl_dead_driver *dead;
@@ -200,7 +201,7 @@ clt_status ocl_doctor(ocl_finding_fn report, void *context, bool *healthy)
     int count = 0;
     *healthy = false;
     ocl_pocl_look_at_all();
-    if (!check_listing(&d)) /* before this process loads a driver's library */
+    if (!check_listing(&d)) /* first, before this process loads a driver's library */
         return CLT_OK;
     ocl_doctor_drivers(&d);
     tell_pocl(&d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of the doctor that does what the OpenCL loader does: which variables this loader reads, the ICD
- * files that they lead to, whether the libraries named there load, and which entries cltrain made itself. It
+ * The part of the doctor that imitates the OpenCL loader: it finds which variables the loader reads, the ICD
+ * files that they lead to, whether the libraries named there load, and which entries cltrain made. This file
  * must not know platforms and devices. */
 #include "cl/probes/doctor_internal.h"
 
@@ -39,7 +39,7 @@ static void check_library(ocl_doctor_state *d, const char *library, const char *
     char advice[1024];
     note_nvidia(d, library);
     dlerror();
-    /* The handle is kept: the loader would load it next anyway, and unloading a compiler is not safe. */
+    /* not closed, because the loader would load it next anyway, and unloading a compiler is not safe */
     void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
     if (handle != NULL) {
         d->drivers++;
@@ -118,7 +118,7 @@ static void check_icd_folder(ocl_doctor_state *d, const char *folder, const char
 {
     char other[OCL_ADVICE_SIZE];
     const ocl_icd_report *r = ocl_icd_prepare();
-    /* An empty folder is not an error if cltrain found the drivers without it. */
+    /* no error if cltrain found the drivers without this empty folder */
     ocl_finding_level level = r->state == OCL_ICD_REPAIRED ? OCL_FINDING_NOTE : OCL_FINDING_ERROR;
     const char *advice = level == OCL_FINDING_ERROR ? ocl_doctor_other_drivers(other) : NULL;
     ocl_icd_entry *entries;
@@ -181,7 +181,7 @@ static void check_filenames_variable(ocl_doctor_state *d, const char *value)
     }
 }
 
-/* A variable that has no effect here. */
+/* Reports a variable that has no effect with this loader. */
 static void ignored_variable(ocl_doctor_state *d, const char *name, const char *value, const char *advice)
 {
     ocl_finding(d, OCL_FINDING_WARN, advice, "%s=%s has no effect: this OpenCL loader does not read it", name,
@@ -194,7 +194,7 @@ static const char *value_of(const char *name)
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-/* The value that the user gave; the process's own value may name cltrain's copies. */
+/* The value that the user gave. The process's current value may name cltrain's copies. */
 static const char *user_value(const ocl_icd_report *r, const char *name)
 {
     return r->folder != NULL && strcmp(r->variable, name) == 0 ? r->chosen : value_of(name);
@@ -241,7 +241,7 @@ static void check_variables(ocl_doctor_state *d, const ocl_loader_reads *reads, 
         tell_rewritten(d, r, r->chosen);
 }
 
-/* What cltrain changed itself */
+/* What cltrain changed */
 
 static void tell_driver(ocl_doctor_state *d, const ocl_icd_report *r, const ocl_icd_driver *driver)
 {
@@ -285,7 +285,7 @@ static void tell_repair(ocl_doctor_state *d, const ocl_icd_report *r)
             r->rusticl);
 }
 
-/* The loader's file and the variables that it reads. */
+/* Reports the loader's file and the variables that it reads. */
 static ocl_loader_reads tell_loader(ocl_doctor_state *d)
 {
     char path[OCL_LOADER_PATH];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the doctor share. */
+ * Shared declarations of the doctor's files. */
 #ifndef CL_PROBES_DOCTOR_INTERNAL_H
 #define CL_PROBES_DOCTOR_INTERNAL_H
 

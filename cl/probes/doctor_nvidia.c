@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The part of the doctor for NVIDIA's driver: its OpenCL library opens libraries of the same driver by name
- * (cl/drivers/siblings.h), and all of them must have the version of the kernel module. It reads the names of
- * files alone and must not call OpenCL. */
+ * (cl/drivers/siblings.h), and all of them must have the version of the kernel module. This file reads only
+ * the names of files, and must not call OpenCL. */
 #include "cl/probes/doctor_internal.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void module_version(char out[OCL_DRIVER_VERSION])
     ocl_driver_version(text, out);
 }
 
-/* The kernel driver without the OpenCL library, as in containers without the right capability. */
+/* Reports a kernel driver without its OpenCL library, which containers without the right capability have. */
 static void tell_absent(ocl_doctor_state *d)
 {
     if (access("/dev/nvidia0", F_OK) != 0 && access("/dev/nvidiactl", F_OK) != 0)
@@ -79,7 +79,7 @@ static void tell_sibling(ocl_doctor_state *d, const ocl_siblings *all, const ocl
             s->path);
 }
 
-/* Whether the compiler is in its older library, which has another name. */
+/* Whether the compiler is in the library of older drivers, which has another name. */
 static bool has_older_compiler(const ocl_siblings *all)
 {
     for (int i = 0; i < all->count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs one probe kernel and turns its result into an answer. It must not know the questions. */
+ * Runs one probe kernel and turns its result into an answer. This file must not know the questions. */
 #include "cl/probes/probes_internal.h"
 
 #include <stdarg.h>
@@ -22,7 +22,7 @@ void ocl_probe_release(ocl_probe_objects *o)
 }
 
 /* No driver promises local memory of this size, so every error code counts as a refusal, unless the queue
- * does not work any more. */
+ * has stopped working. */
 static clt_status local_refused(const ocl_device *device, const ocl_probe *run, cl_int code)
 {
     if (code == CL_SUCCESS)
@@ -54,7 +54,7 @@ clt_status ocl_probe_create(ocl_device *device, const ocl_probe *run, ocl_probe_
     OCL_CHECK(clGetKernelWorkGroupInfo(o->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof o->limit,
                                        &o->limit, NULL),
               "asking for the work-group limit of %s", run->kernel);
-    if (o->limit > device->desc.max_work_group) /* --caps limits it */
+    if (o->limit > device->desc.max_work_group) /* when --caps limits local memory */
         o->limit = (size_t)device->desc.max_work_group;
     if (run->local > o->limit && run->local > device->desc.larger_groups)
         CLT_FAIL(CLT_EUNSUPPORTED, "kernel %s runs at most %zu work-items a group, not %zu", run->kernel,
@@ -106,7 +106,7 @@ clt_status ocl_answer_with(ocl_item *item, ocl_answer what, const char *format, 
     return CLT_OK;
 }
 
-#define ABSENT 0x0ab5e17au /* a probe writes this everywhere if its compiler lacks the feature */
+#define ABSENT 0x0ab5e17au /* the value that a probe writes everywhere if its compiler lacks the feature */
 
 static bool all_absent(const void *out, size_t bytes)
 {

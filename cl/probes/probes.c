@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The questions that probe kernels answer (cl/kernels/probe.cl): each builds and runs one
- * and checks its results. Announced extensions only decide what is worth trying; a device's name decides
- * nothing. cl/probes/asking.h decides in which process the questions are asked, and what a crash means. */
+ * The questions that probe kernels answer (cl/kernels/probe.cl): each question builds and runs one kernel
+ * and checks its results. Announced extensions only decide what is tried; a device's name decides nothing.
+ * cl/probes/asking.h decides which process asks the questions, and what a crash means. */
 #include "cl/probes/probes_internal.h"
 
 #include <inttypes.h>
@@ -36,8 +36,8 @@ static clt_status ask_basic(const ocl_probe_state *state, ocl_item *item)
     return ocl_answer_yes(item, out[0]);
 }
 
-/* value: the group limit that the driver reports for a small kernel; some report less for a kernel than for
- * the device. */
+/* value: the group limit that the driver reports for a small kernel. Some drivers report a lower limit for a
+ * kernel than for the device. */
 static clt_status ask_group_limit(const ocl_probe_state *state, ocl_item *item)
 {
     cl_uint in[1] = {0}, out[1] = {0};
@@ -69,10 +69,10 @@ static clt_status try_groups(const ocl_probe_state *state, size_t size, ocl_item
     return ocl_answer_yes(item, size);
 }
 
-/* Mesa's rusticl reports a limit of 32 for every kernel on llvmpipe, and runs groups as large as it reports
- * for the device. No device is known that really cannot run a plain kernel in groups of this size. */
+/* Mesa's rusticl reports a limit of 32 for every kernel on llvmpipe, but runs groups as large as the
+ * device's limit. No known device is really unable to run a plain kernel in groups of this size. */
 #define FEW_ITEMS 64
-#define LARGER_GROUP 256 /* the largest group that kernels without smaller forms need */
+#define LARGER_GROUP 256 /* the largest group of kernels that have no variant with smaller groups */
 
 static bool want_larger_groups(const ocl_probe_state *state, char *why, size_t size)
 {
@@ -84,10 +84,10 @@ static bool want_larger_groups(const ocl_probe_state *state, char *why, size_t s
     return ocl_group_limit(desc) < FEW_ITEMS && most >= LARGER_GROUP;
 }
 
-/* value: the group size that works. A driver whose limit is real refuses the launch. */
+/* value: the group size that works. If the limit is real, the driver refuses the launch. */
 static clt_status ask_larger_groups(const ocl_probe_state *state, ocl_item *item)
 {
-    state->device->desc.larger_groups = LARGER_GROUP; /* reset before the next question */
+    state->device->desc.larger_groups = LARGER_GROUP; /* `desc` is set again before the next question */
     clt_status status = try_groups(state, LARGER_GROUP, item);
     if (status != CLT_EUNSUPPORTED)
         return status;
@@ -144,8 +144,8 @@ static clt_status ask_fp16(const ocl_probe_state *state, ocl_item *item)
     return ocl_answer_yes(item, 0);
 }
 
-/* Copies 32 words per item. The words are bit patterns of floats other than NaN, which copies must not
- * change. */
+/* Copies 32 words per item, and compares. The words are bit patterns of floats other than NaN, which copies
+ * must not change. */
 static clt_status ask_copy(const ocl_probe_state *state, const char *options, const char *kernel,
                            ocl_item *item)
 {
@@ -184,7 +184,7 @@ static clt_status ask_int64_atomics(const ocl_probe_state *state, ocl_item *item
                                                : ocl_answer_wrong(item, out, sizeof out);
 }
 
-/* Every item reports its sub-group's sum, index and size: group the items by index and compare. */
+/* Every item reports its sub-group's sum, index and size. Groups the items by index and compares. */
 static bool right_subgroups(const cl_uint *in, const cl_uint *out, cl_uint items, cl_uint size)
 {
     for (cl_uint group = 0; group < items; group += size) {
@@ -254,14 +254,14 @@ static clt_status try_local_memory(const ocl_probe_state *state, cl_uint kib, oc
     return ocl_answer_yes(item, (uint64_t)kib << 10);
 }
 
-/* value: bytes. There is one question for each size, so that a size that crashes the driver does not affect
+/* value: bytes. Each size has a separate question, so that a size that crashes the driver does not affect
  * smaller ones. */
 static clt_status ask_local_memory(const ocl_probe_state *state, ocl_item *item)
 {
     return try_local_memory(state, state->question->parameter, item);
 }
 
-/* Like ask_local_memory, with local memory as an argument, in several groups at the same time. */
+/* Like ask_local_memory, with local memory as an argument, and with several groups in parallel. */
 static clt_status ask_local_argument(const ocl_probe_state *state, ocl_item *item)
 {
     enum { GROUP = 64, ITEMS = 4 * GROUP };
@@ -289,7 +289,7 @@ static clt_status ask_local_argument(const ocl_probe_state *state, ocl_item *ite
     return ocl_answer_yes(item, (uint64_t)kib << 10);
 }
 
-/* The size of a kernel's local arrays that the driver reports, in bytes. */
+/* Bytes of a kernel's local arrays, as the driver reports them. */
 static clt_status reported_local(ocl_device *device, const char *options, const char *kernel, cl_ulong *bytes)
 {
     cl_uint in[1] = {0}, out[1] = {0};
@@ -302,12 +302,12 @@ static clt_status reported_local(ocl_device *device, const char *options, const 
     return CLT_OK;
 }
 
-#define PROBE_LOCAL_BYTES 2048 /* size of the two arrays of probe_local */
+#define PROBE_LOCAL_BYTES 2048 /* bytes of the two arrays of probe_local */
 
 /* value: the reported size of a kernel's local arrays divided by their real size. A factor above 1 is
  * accepted only if the driver reports the same factor for a kernel that declares all local memory of the
  * device, and runs it: Mesa's rusticl reports twice the size that it uses. A constant that a driver adds for
- * itself is not a factor, and is taken as real. */
+ * its own use is no factor, and counts as used. */
 static clt_status ask_local_report(const ocl_probe_state *state, ocl_item *item)
 {
     cl_ulong small = 0, large = 0;
@@ -339,10 +339,11 @@ static clt_status ask_local_report(const ocl_probe_state *state, ocl_item *item)
 #define LANE_LIMIT 3.0
 
 /* Lane style pays if one work-item per group with float16 vectors is about as fast as groups of scalar
- * items. A GPU that runs one item of each group on a SIMD unit of width 16 to 64 is slower by that factor, a
- * CPU is not: the limit of 3 is far from both, so that a busy machine does not change the answer. The work
- * grows until launch costs are negligible. */
-/* It is a program of its own: PoCL 3.0 crashes compiling it, and leaves a damaged file in its cache. */
+ * items. A GPU that runs one item per group on a SIMD unit of width 16 to 64 is slower by that factor; a CPU
+ * is not slower. The limit of 3 is far from both, so that a busy machine does not change the answer. The
+ * work grows until launch costs are negligible. */
+/* The kernels are a separate program, because PoCL 3.0 crashes when it compiles them, and leaves a damaged
+ * file in its cache. */
 static clt_status race(ocl_device *device, float *in, float *out, double *group_time, double *lane_time)
 {
     enum { ITEMS = 16384 };
@@ -462,8 +463,8 @@ static bool want_local_report(const ocl_probe_state *state, char *why, size_t si
     return ocl_probe_has(state, OCL_CAP_LOCAL);
 }
 
-/* Only NVIDIA's driver is known to run kernels with more than it reports. Each size is tried only if the
- * next smaller one works. */
+/* Only NVIDIA's driver is known to run kernels with more local memory than it reports. Each size is tried
+ * only if the next smaller one works. */
 static bool want_local_memory(const ocl_probe_state *state, char *why, size_t size)
 {
     if (!ocl_probe_want_ptx(state, why, size) || !ocl_probe_has(state, OCL_CAP_LOCAL))
@@ -494,8 +495,8 @@ static bool want_local_memory(const ocl_probe_state *state, char *why, size_t si
         OCL_ITEM_LOCAL_ARGUMENT #kib, 0, want_local_memory, ask_local_argument, kib                          \
     }
 
-/* The questions about local memory are for the limits of a work-group in NVIDIA's GPU generations, in KiB.
- * The questions about matrix units are in their records (cl/device/matrix_unit.h). */
+/* The sizes in the questions about local memory are the limits of a work-group, in KiB, in generations of
+ * NVIDIA's GPUs. Questions about matrix units are in their records (cl/device/matrix_unit.h). */
 const ocl_question ocl_questions[] = {
     {OCL_ITEM_BASIC, 0, NULL, ask_basic, 0},
     {OCL_ITEM_GROUP_LIMIT, 0, NULL, ask_group_limit, 0},

@@ -35,7 +35,7 @@ static const unit_probe *unit_of(uint32_t cap)
     return p;
 }
 
-/* Stores an operand's element and returns its value as the instruction sees it. */
+/* Stores an element of an operand, and returns its value as the instruction sees it. */
 static float store_element(clt_dtype type, void *in, int i, float value)
 {
     if (type != CLT_F32) {
@@ -43,12 +43,12 @@ static float store_element(clt_dtype type, void *in, int i, float value)
         return value;
     }
     ((float *)in)[i] = value;
-    /* ties away from zero */
+    /* rounds ties away from zero */
     return ldexpf(roundf(ldexpf(value, 10)), -10);
 }
 
 /* The operands are small integers, for which all products and sums are exact in f16, bf16 and f32, so the
- * result must be equal. For tf32 one element is half-way between two representable values. */
+ * result must equal the host's. For tf32 one element is half-way between two representable values. */
 static clt_status ask_instruction(const ocl_probe_state *state, ocl_item *item)
 {
     const unit_probe *p = unit_of(state->question->cap);
@@ -87,8 +87,8 @@ static clt_status ask_instruction(const ocl_probe_state *state, ocl_item *item)
     return ocl_answer_yes(item, 0);
 }
 
-/* Whether to try the instruction of this probe: the device runs PTX, and its compute capability, if it is
- * known (not 0), is high enough. Only the result of the probe shows that the instruction works. */
+/* Whether to try the instruction of this probe: the device must run PTX, and its compute capability must be
+ * unknown (0) or high enough. Only the probe's result proves that the instruction works. */
 static bool want_instruction(const ocl_probe_state *state, char *why, size_t size)
 {
     const unit_probe *p = unit_of(state->question->cap);
@@ -131,7 +131,7 @@ static const ocl_self_test tests[] = {
     {"mma_tf32", OCL_CAP_MMA_TF32, 0, OCL_WITH_GROUPS, OCL_TEST_CASES(OCL_TEST_PRODUCTS("mma_tf32"))},
     {"mma_f16_k8", OCL_CAP_MMA_F16_K8, 0, OCL_WITH_GROUPS,
      OCL_TEST_CASES(OCL_TEST_PRODUCTS("mma_f16"), "attention.f16_odd[mma]/correct")},
-    /* Volta's instructions are only used for products. */
+    /* Volta's instructions are used only for products, so other kernels have no tests here. */
     {"wmma_f16", OCL_CAP_WMMA_F16, 0, OCL_WITH_GROUPS, OCL_TEST_CASES(OCL_TEST_PRODUCTS("mma_f16"))},
     {.name = NULL}};
 

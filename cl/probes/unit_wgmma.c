@@ -11,8 +11,8 @@
 #include "cl/probes/probes_internal.h"
 #include "cl/program/retarget.h"
 
-/* The most local memory that a program for sm_90a was shown to get: as an array, and *by_argument is 0; or,
- * if that gives more, as an argument of *by_argument bytes. */
+/* The largest local memory that a program for sm_90a was shown to get. It is an array, and *by_argument is
+ * 0; or, if an argument can be larger, it is an argument of *by_argument bytes. */
 static uint64_t most_local(const ocl_device_desc *desc, uint64_t *by_argument)
 {
     uint64_t argument = desc->local_argument_bytes;
@@ -21,14 +21,14 @@ static uint64_t most_local(const ocl_device_desc *desc, uint64_t *by_argument)
     return more ? (argument / OCL_WGMMA_ALIGNMENT - 1) * OCL_WGMMA_ALIGNMENT : desc->local_retargeted_bytes;
 }
 
-/* A product of two tiles of 64 x 64, one with rows along k and one with rows across it, by four warps. One
- * tile is at each end of local memory, whose size is the question's, or the largest one that was shown to
- * work. value: its bytes. */
+/* A product of two tiles of 64 x 64, one with rows along k and one with rows across it, by four warps. The
+ * tiles are at the two ends of local memory, whose size is the question's parameter or, without one, the
+ * largest one that was shown to work. value: its bytes. */
 static clt_status ask_wgmma(const ocl_probe_state *state, ocl_item *item)
 {
     enum { SIDE = 64 };
     struct operands {
-        uint16_t a[SIDE][SIDE], b[SIDE][SIDE]; /* (m, k), (k, n) */
+        uint16_t a[SIDE][SIDE], b[SIDE][SIDE]; /* shapes (m, k) and (k, n) */
         float out[SIDE][SIDE];
     } * t;
     CLT_TRY(clt_alloc(&t, 1, sizeof *t, "a probe"));
@@ -72,7 +72,7 @@ static clt_status ask_wgmma(const ocl_probe_state *state, ocl_item *item)
     return status;
 }
 
-/* Only one compute capability has WGMMA; later ones have other instructions. */
+/* Only compute capability 9.0 has WGMMA; later ones have other instructions. */
 static bool want_wgmma(const ocl_probe_state *state, char *why, size_t size)
 {
     uint32_t capability = state->desc->compute_capability;
@@ -86,9 +86,9 @@ static bool want_wgmma(const ocl_probe_state *state, char *why, size_t size)
     return ocl_probe_has(state, OCL_CAP_PTX) && ocl_probe_has(state, OCL_CAP_LOCAL);
 }
 
-/* The driver's assembler has a limit for each target, so sizes that work in other programs say nothing here,
- * and the largest size that works is sought. Each size is a separate question, so that one that crashes the
- * driver leaves the smaller ones. */
+/* The driver's assembler has a limit for each target, so sizes that work in other programs prove nothing
+ * here. These questions find the largest size that works. Each size has a separate question, so that one
+ * that crashes the driver does not affect smaller ones. */
 static bool want_memory(const ocl_probe_state *state, char *why, size_t size)
 {
     (void)why;
@@ -123,9 +123,9 @@ static bool want_wide(const ocl_probe_state *state, char *why, size_t size)
         OCL_ITEM_RETARGETED_MEMORY #kib, OCL_CAP_WGMMA_LARGE, want_memory, ask_wgmma, kib                    \
     }
 
-/* Questions about local memory, in KiB, begin with all that the hardware has, since the tile 192x256 with
- * four stages and sums of lines needs 225 KiB; the others are what smaller forms of
- * cl/backends/gemm_wgmma.c need. */
+/* The sizes in questions about local memory, in KiB. The first is all that the hardware has, because the
+ * tile 192x256 with four stages and sums of lines needs 225 KiB. Smaller forms of cl/backends/gemm_wgmma.c
+ * need the others. */
 static const ocl_question questions[] = {
     {"wgmma", OCL_CAP_WGMMA, want_wgmma, ask_wgmma, 0},
     MEMORY(227),
@@ -138,8 +138,8 @@ static const ocl_question questions[] = {
     {NULL, 0, NULL, NULL, 0},
 };
 
-/* All layouts, both types, and more steps of k than pipeline slots. The largest tiles are tested separately,
- * so that the others remain if they fail. */
+/* Tests of all layouts, both types, and more steps of k than pipeline slots. The largest tiles have separate
+ * tests, so that other tiles stay usable if they fail. */
 static const ocl_self_test tests[] = {
     {"wgmma_wide", OCL_CAP_WGMMA_WIDE, 0, OCL_WITH_GROUPS,
      OCL_TEST_CASES("gemm.tails_nt[wgmma_f16_192x256_s4_k1]/correct",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recognises binaries of programs by their first bytes; in binaries that are texts it reads the lines that
- * name version, target and memory. Nothing is run or loaded. */
+ * Recognises binaries of programs by their first bytes; in binaries that are texts, reads the lines that
+ * name version, target and memory. This file runs and loads nothing. */
 #include "cl/program/binary.h"
 
 #include <stdint.h>
@@ -18,7 +18,7 @@ static const char *find(const char *data, const char *end, const char *pattern)
     return data < end ? memmem(data, (size_t)(end - data), pattern, strlen(pattern)) : NULL;
 }
 
-/* Copies the word after a directive: "8.3" from ".version 8.3". */
+/* Copies the word after a directive, such as "8.3" from ".version 8.3". */
 static void word_behind(const char *data, const char *end, const char *directive, char out[16])
 {
     const char *at = find(data, end, directive);
@@ -30,7 +30,7 @@ static void word_behind(const char *data, const char *end, const char *directive
     out[n] = '\0';
 }
 
-/* The largest stack of a function, from lines such as ".local .align 8 .b8 __local_depot3[64];". */
+/* Bytes of the largest stack of a function, from lines such as ".local .align 8 .b8 __local_depot3[64];". */
 static unsigned long largest_stack(const char *data, const char *end)
 {
     unsigned long largest = 0;
@@ -109,8 +109,7 @@ clt_status ocl_program_binary(cl_program program, char **out, size_t *size)
               "asking for the size of a program's binary");
     if (*size == 0)
         CLT_FAIL(CLT_EUNSUPPORTED, "the driver gives no binary of a program");
-    CLT_TRY(
-        clt_alloc(&data, *size + 1, 1, "a program's binary")); /* adds a NUL, which drivers may leave out */
+    CLT_TRY(clt_alloc(&data, *size + 1, 1, "a program's binary")); /* adds a NUL, which some drivers omit */
     /* The parameter is an array of pointers, one for each device of the program; our programs have one
      * device. */
     OCL_CHECK(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Processes of one host, such as ranks, often need the same programs at the same time. One process builds a
- * program; the others wait for it or build another one first, since compiling it in parallel would gain
- * nothing, and some drivers fail then. A turn is a lock on one byte of a file in the folder of kept programs:
- * the byte's offset is the hash of all that the program is made of. The kernel of the host gives the turn
- * back when its process ends, however it ends.
- * On a file system without locks every process builds all programs. */
+ * program; the others wait for it or build another program first, because compiling the same program in
+ * parallel gains nothing and makes some drivers fail. A turn is a lock on one byte of a file in the folder
+ * of kept programs: the byte's offset is a hash of everything that determines the program. The host's
+ * operating system releases the turn when its process ends, even by a crash. On a file system without locks
+ * every process builds all programs. */
 #include "cl/program/build_turn.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "engine/files/fileio.h"
 
 #define WAIT_SECONDS                                                                                         \
-    300.0 /* less than the limits after which a builder or a worker of verify counts as hanging */
+    300.0 /* less than the limits after which a builder or a worker of verify counts as hung */
 
 int ocl_turns_open(const char *folder)
 {
@@ -29,7 +29,8 @@ int ocl_turns_open(const char *folder)
                : -1;
 }
 
-/* Locks of an open file, and not of a process, so that a thread that closes another file gives none back. */
+/* Sets or queries a lock of the open file, not of the process: otherwise closing another descriptor of the
+ * file in any thread would release it. */
 static int ask_lock(int turns, int command, short type, uint64_t hash, short *found)
 {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(hash >> 2), .l_len = 1};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The child's side of builders: builds the programs that the parent sends, and launches their kernels on its
- * own zeroed memory: one group of a small launch, or all of a large launch with its bound set to 0. Launches
- * only make the driver compile: their results are ignored, and tile counters are set so that no work is
- * left. */
+ * own zeroed memory: one group of a small launch, or a large launch in full size with its bound set to 0.
+ * Launches only make the driver compile: their results are ignored, and tile counters are set so that no
+ * work remains. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ typedef struct launch_memory {
 
 typedef struct server {
     ocl_device *device;
-    ocl_program *program; /* NULL: the build failed, and launches of it are skipped */
+    ocl_program *program; /* NULL: the build failed, and its launches are skipped */
     cl_kernel kernel;     /* kernel of the launch that is being received, or NULL */
     cl_uint next;         /* index of its next argument */
     cl_uint dimensions;
@@ -52,7 +52,7 @@ static void forget_launch(server *s)
     s->kernel = NULL;
 }
 
-/* Reads the fields of a launch line. False: no parent writes such a line. */
+/* Parses the fields of a launch line. False: they are malformed, which no parent sends. */
 static bool begin_launch(server *s, char *fields)
 {
     char name[128];
@@ -73,7 +73,7 @@ static bool begin_launch(server *s, char *fields)
     return true;
 }
 
-/* Adds memory whose pages do not exist until they are touched. */
+/* Adds an argument in memory whose pages do not exist until they are touched. */
 static bool add_memory(server *s, uint64_t size, uint32_t first_word)
 {
     launch_memory *m = &s->memory;
@@ -102,7 +102,7 @@ static bool set_tensor(server *s, uint64_t bytes)
     return good && clSetKernelArg(s->kernel, s->next++, sizeof start, &start) == CL_SUCCESS;
 }
 
-/* Adds an argument; a launch whose argument cannot be made is skipped. */
+/* Adds an argument. If that fails, the launch is skipped. */
 static bool add_argument(server *s, char *fields)
 {
     char kind[16];
@@ -190,7 +190,7 @@ clt_status ocl_builder_serve(ocl_device *device)
     server s = {.device = device};
     CLT_FREED char *line = NULL;
     size_t size = 0;
-    /* self-tests may have left programs: when they are built again, they are kept in the cache */
+    /* self-tests may have left programs: they are built again, so that the cache gets them */
     ocl_programs_forget(device);
     ocl_binary_cache_open(device);
     ocl_binary_turns_close(device);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parent's side of builders: starting a child, sending it what to build, and distinguishing a compiler
- * that failed from a child that was lost. The text that children read: a line `program FAMILY OPTIONS`; for
- * each launch a line `launch KERNEL DIMENSIONS GLOBAL*3 LOCAL*3`, a line `arg KIND VALUE` for each argument
- * and `run`; then `end`. Fields are separated by tabs. A large launch, with OCL_SMALL_LAUNCH work-items or
- * more in a dimension, is run in full size, and sent only if it has a bound that can be sent as 0; of other
- * launches one group is run. Children answer questions (cl/probes/asking.h) until a line `open`, to which
- * they answer `ready KEY`; then, for each program, `built` or `failed`, and `done`. */
+ * The parent's side of builders: starting a child, sending it programs to build, and distinguishing a
+ * compiler that failed from a child that died for another reason. The text that children read: a line
+ * `program FAMILY OPTIONS`; for each launch a line `launch KERNEL DIMENSIONS GLOBAL*3 LOCAL*3`, a line `arg
+ * KIND VALUE` for each argument and `run`; then `end`. Fields are separated by tabs. A large launch, with
+ * OCL_SMALL_LAUNCH work-items or more in a dimension, runs in full size, and is sent only if it has a bound,
+ * which is sent as 0; of other launches one group runs. Children answer questions (cl/probes/asking.h) until
+ * a line `open`, to which they answer `ready KEY`; then, for each program, `built` or `failed`, and
+ * `done`. */
 #include "cl/program/builders.h"
 
 #include <inttypes.h>
@@ -25,12 +26,12 @@
 #include "engine/host/find_program.h"
 
 #define START_SECONDS 60.0
-#define BUILD_SECONDS 900.0 /* Intel's compiler was seen to need 200 for one program */
+#define BUILD_SECONDS 900.0 /* seconds; Intel's compiler once needed 200 for one program */
 
 struct ocl_builder {
     clt_child *child;
     const ocl_device *device;
-    bool ready; /* it has sent its greeting */
+    bool ready; /* the child has sent its greeting */
 };
 
 bool ocl_builders_help(const ocl_device *device)
@@ -85,8 +86,8 @@ void ocl_builders_forget(void)
 
 /* --- starting --- */
 
-/* The child's greeting has the key of its device, which is compared because device indices may differ
- * between processes. */
+/* Waits for the child's greeting. It contains the key of the child's device, which is compared because
+ * device indices may differ between processes. */
 static clt_status await_greeting(ocl_builder *builder)
 {
     const ocl_device *device = builder->device;
@@ -102,7 +103,7 @@ static clt_status await_greeting(ocl_builder *builder)
     return CLT_OK;
 }
 
-/* Makes the child a builder, which owns it; the child is ended if that fails. */
+/* Makes a child a builder, which then owns it. If that fails, the child is ended. */
 static clt_status open_builder(clt_child *child, const ocl_device *device, ocl_builder **out)
 {
     static const char open[] = "open\n";
@@ -110,7 +111,7 @@ static clt_status open_builder(clt_child *child, const ocl_device *device, ocl_b
     CLT_TRY(clt_alloc(out, 1, sizeof **out, "a builder"));
     **out = (ocl_builder){.child = CLT_TAKE(own), .device = device};
     if (clt_child_send(child, open, strlen(open), START_SECONDS) != CLT_OK)
-        clt_error_clear(); /* the child has ended, which await_greeting notices */
+        clt_error_clear(); /* the child has ended, as await_greeting will find */
     return CLT_OK;
 }
 
@@ -198,7 +199,7 @@ static void write_argument(const ocl_program_request *request, const ocl_command
     }
 }
 
-/* Whether a launch is large: drivers may run different code for large and small launches. */
+/* Whether a launch is large. Drivers may run different code for large and small launches. */
 static bool is_large(const ocl_command *c)
 {
     for (unsigned i = 0; i < c->work_dim; i++)
@@ -245,7 +246,7 @@ static clt_status judge(ocl_builder *builder, const ocl_program_request *request
          crashed = !silent && end.signal != 0 && end.signal != SIGKILL,
          own_cache = crashed && (desc->quirks & OCL_QUIRK_OWN_CACHE) != 0;
     if (own_cache)
-        (void)ocl_pocl_mend(); /* the program is tried once more, by another child */
+        (void)ocl_pocl_mend(); /* another child will build the program once more */
     clt_child_loss(&end, "the compiler ended its process with", "the compiler did not return within", NULL,
                    why, sizeof why);
     if (silent || crashed)
@@ -272,7 +273,7 @@ clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_request *re
     write_job(request, &job);
     CLT_TRY(clt_str_check(&job));
     if (clt_child_send(builder->child, job.text, job.length, BUILD_SECONDS) != CLT_OK)
-        clt_error_clear(); /* the child has ended or hangs, which the next lines notice */
+        clt_error_clear(); /* the child has ended or hangs, as the next lines will find */
     do
         event = clt_child_next(builder->child, BUILD_SECONDS, &line);
     while (event == CLT_CHILD_LINE && strcmp(line, "done") != 0);

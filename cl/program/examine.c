@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builds programs and keeps what the compiler reports of each. It must not know what the programs do. */
+ * Builds programs, and stores the compiler's report about each. This file must not know what the programs
+ * do. */
 #include "cl/program/examine.h"
 
 #include <inttypes.h>
@@ -16,7 +17,7 @@
 
 /* --- what a log says --- */
 
-/* Updates *largest with the numbers that precede `words` in the text. */
+/* Raises *largest to the largest number that precedes `words` in the text. */
 static void number_before(const char *log, const char *words, int64_t *largest)
 {
     for (const char *at = log; (at = strstr(at, words)) != NULL; at += strlen(words)) {
@@ -64,7 +65,7 @@ static clt_status write_file(const char *folder, const char *name, const char *e
     return clt_file_write(path, data, size);
 }
 
-/* Keeps the log, with the options before it, and the binary. */
+/* Stores the log, after a header with the options, and the binary. */
 static clt_status keep(const examination *x, size_t index, const ocl_program *program)
 {
     const ocl_examined *e = &x->programs[index];
@@ -78,15 +79,15 @@ static clt_status keep(const examination *x, size_t index, const ocl_program *pr
     CLT_TRY(clt_str_check(&log));
     CLT_TRY(write_file(x->options->folder, name, "log", log.text, log.length));
     if (ocl_program_binary(program->program, &data, &size) != CLT_OK) {
-        clt_error_clear(); /* a driver that gives no binary has no file for it */
+        clt_error_clear(); /* the driver gives no binary, so there is no file for it */
         return CLT_OK;
     }
     bool ptx = strncmp(e->binary, "PTX", 3) == 0;
     return write_file(x->options->folder, name, ptx ? "ptx" : "bin", data, ptx ? strlen(data) : size);
 }
 
-/* Appends the options of the user. A define is written "-D NAME", which kernels need not have declared
- * (ocl_source_check_options), because the options go to the programs of all families. */
+/* Appends the user's options. They go to the programs of all families, so a define is written "-D NAME",
+ * which a kernel need not declare (ocl_source_check_options). */
 static void add_extra(clt_str *out, const char *extra)
 {
     for (const char *at = extra; *at != '\0'; at++) {
@@ -112,7 +113,7 @@ static clt_status build(const examination *x, size_t index)
     return x->options->folder != NULL ? keep(x, index, program) : CLT_OK;
 }
 
-/* Keeps the compiler's message about a program that it refused. */
+/* Stores the compiler's message about a program that it refused. */
 static void keep_error(const examination *x, size_t index)
 {
     const ocl_examined *e = &x->programs[index];
@@ -120,7 +121,7 @@ static void keep_error(const examination *x, size_t index)
     snprintf(name, sizeof name, "%03zu-%.100s", index, e->family);
     if (x->options->folder != NULL &&
         write_file(x->options->folder, name, "log", e->error.text, strlen(e->error.text)) != CLT_OK)
-        clt_error_clear(); /* the caller has the error's text */
+        clt_error_clear(); /* the caller already has the error's text */
 }
 
 static void *examiner(void *context)
@@ -157,7 +158,7 @@ void ocl_examine(ocl_device *device, const ocl_examine_options *options, ocl_exa
     while (started + 1 < wanted && started + 1 < OCL_BUILDERS_MAX &&
            clt_thread_start(&threads[started], "examiner", examiner, &x) == CLT_OK)
         started++;
-    clt_error_clear(); /* a thread could not be started: the others do its work */
+    clt_error_clear(); /* the other threads do the work of one that could not be started */
     examiner(&x);
     for (int i = 0; i < started; i++)
         clt_thread_join(threads[i]);

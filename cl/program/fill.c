@@ -34,7 +34,7 @@ static clt_status fill_by_kernel(ocl_device *device, cl_command_queue queue, cl_
     cl_uint value = pattern;
     size_t global = ocl_fill_items(count), local = 1;
     cl_int code = CL_SUCCESS;
-    pthread_mutex_lock(&device->lock); /* arguments and launch belong together */
+    pthread_mutex_lock(&device->lock); /* the lock keeps arguments and launch together */
     clt_status status = fill_kernel(device, program, words, &kernel);
     if (status == CLT_OK) {
         local = ocl_kernel_items(device, kernel, 64);

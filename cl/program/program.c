@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Programs: one build per (family, options) and device, from our cache of binaries or from the source. The
- * compiler's log is always kept. A failed build leaves its full source and log in files, and the message
- * names the source's. This file must not know what a kernel computes. */
+ * compiler's log is always kept. A failed build writes its full source and log to files, and the message
+ * names the source file. This file must not know what a kernel computes. */
 #include "cl/device/internal.h"
 #include "cl/kernels/program_source.h"
 #include "cl/program/program_internal.h"
@@ -45,7 +45,7 @@ static bool save_in(const char *folder, const char *base, const char *source, co
     char log_path[1024];
     n = snprintf(log_path, sizeof log_path, "%s/%s.log", folder, base);
     if (n > 0 && (size_t)n < sizeof log_path)
-        (void)clt_own_file_write(log_path, log, strlen(log)); /* the source matters more than the log */
+        (void)clt_own_file_write(log_path, log, strlen(log)); /* the source is useful without it */
     return true;
 }
 
@@ -60,8 +60,8 @@ static void save_failed_build(const char *family, const char *options, const cha
     if (clt_cache_folder("crash", &folder) == CLT_OK && save_in(folder, base, source, log, path, size))
         return;
     clt_error_clear();
-    /* in a folder that all users share: the name has the user's number, and a link or another user's folder
-     * is not used */
+    /* The fallback is in a folder that all users share: so its name contains the user's number, and it is
+     * not used if it is a link or belongs to another user. */
     snprintf(fallback, sizeof fallback, "%s/cltrain-crash-%lu", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp",
              (unsigned long)geteuid());
     struct stat info;
@@ -123,7 +123,7 @@ static clt_status build_failed(const ocl_device *device, const ocl_program *prog
 {
     const ocl_device_desc *desc = &device->desc;
     char path[1024];
-    /* running out of memory is not an error in the source */
+    /* lack of memory is not an error in the source */
     if (quiet || code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE ||
         code == CL_OUT_OF_RESOURCES)
         return ocl_fail(code, __FILE__, __LINE__, "building '%s' (%s)", program->family, full_options);
@@ -151,7 +151,8 @@ static clt_status build_source(ocl_device *device, ocl_program *program, const c
     return ocl_program_fetch_log(program->program, device->id, &program->log);
 }
 
-/* PoCL fails in this way now and then when several processes build the same program with an empty cache. */
+/* Whether a build failed without an error message, as PoCL's sometimes do when several processes build the
+ * same program with an empty cache. */
 static bool failed_without_reason(cl_int code, const char *log)
 {
     return code == CL_BUILD_PROGRAM_FAILURE && strstr(log, "rror") == NULL && strstr(log, "fatal") == NULL;
@@ -191,7 +192,8 @@ static clt_status compile_and_keep(ocl_device *device, ocl_program *program, con
     return CLT_OK;
 }
 
-/* Compiles the program in its turn, or loads it if another process has built it while this one waited. */
+/* Compiles the program when it is this process's turn, or loads it if another process has built it in the
+ * meantime. */
 static clt_status compile_in_turn(ocl_device *device, ocl_program *program, const char *source,
                                   const char *full_options, bool quiet)
 {
@@ -280,8 +282,8 @@ bool ocl_program_cached(ocl_device *device, const char *family, const char *opti
     return find(device, family, options) != NULL;
 }
 
-/* Adds a program to the device, unless another thread has added the same one. *out: the program that the
- * device has. */
+/* Adds a program to the device, unless another thread has already added the same one. *out: the program that
+ * the device has. */
 static clt_status add(ocl_device *device, ocl_program **fresh, ocl_program **out)
 {
     CLT_LOCKED(&device->lock);
@@ -313,7 +315,7 @@ static clt_status get(ocl_device *device, const char *family, const char *option
                     options[0] ? " " : "", options);
         return CLT_OK;
     }
-    /* takes seconds with some drivers, so the lock is not held */
+    /* not under the lock, because building takes seconds with some drivers */
     CLT_TRY(build(device, family, options, quiet, &fresh));
     return add(device, &fresh, out);
 }

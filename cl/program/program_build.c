@@ -3,10 +3,10 @@
  * Building the programs of a command list, several at a time: clBuildProgram may be called by several
  * threads for different programs, and a compiler needs a second or more for each of dozens. Where threads
  * would wait for each other, each has a child process (cl/program/builders.h). Programs with the largest
- * sources are begun first, so that no builder is left alone with one at the end; a program that another
- * process is building comes later, and is then in a cache (cl/program/build_turn.h). If several programs
- * fail, the one that was begun first is reported, so that the message does not depend on timing. It must not
- * know what is built. */
+ * sources begin first, so that no builder works alone on one at the end. A program that another process is
+ * building comes later, when it is in a cache (cl/program/build_turn.h). If several programs fail, the one
+ * that began first is reported, so that the message does not depend on timing. This file must not know what
+ * is built. */
 #include "cl/device/internal.h"
 #include "cl/kernels/program_source.h"
 #include "cl/program/build_turn.h"
@@ -19,20 +19,20 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
-/* Starting a child takes half a second of a core, so children are used only for at least this many programs
- * that no cache has. */
+/* Starting a child takes half a second of a core, so children are used only if at least this many programs
+ * are in no cache. */
 #define WORTH_CHILDREN 4
 
 typedef struct build_job {
     const ocl_program_request *request;
-    size_t index;    /* in the caller's list */
+    size_t index;    /* index in the caller's list */
     size_t length;   /* length of its source */
-    clt_error error; /* error of this build; CLT_OK: none */
+    clt_error error; /* error of this build; status CLT_OK: none */
     bool known;      /* the program is in a cache */
-    uint64_t hash;   /* hash of all that the program is made of */
+    uint64_t hash;   /* hash of everything that determines the program */
     double began;    /* when a builder took it */
     bool ended;
-    bool told; /* a message has said that it takes long */
+    bool told; /* a message has reported it as slow */
 } build_job;
 
 typedef struct build_pool {
@@ -40,15 +40,15 @@ typedef struct build_pool {
     build_job *jobs;
     size_t count, next, done; /* number of jobs; next job to take; jobs that have ended */
     const char *begun;        /* family of the build that began last */
-    bool failed;              /* no more builds are begun (all jobs before the failed one have been begun) */
+    bool failed;              /* no further builds begin (all jobs before the failed one have begun) */
     bool children;            /* each builder has a child process */
-    int builders;             /* threads so far; each takes the next number */
+    int builders;             /* number of threads so far, from which each thread gets its number */
     pthread_mutex_t lock;
     pthread_cond_t changed;
 } build_pool;
 
-/* Moves the job to begin next to the front of the jobs that are left: the first one that no other process is
- * building, else the first. Called with the lock held. */
+/* Moves the job that should begin next to the front of the remaining jobs: the first one that no other
+ * process is building, or else the first. Called with the lock held. */
 static void choose(build_pool *pool)
 {
     int turns = ocl_binary_turns(pool->device);
@@ -62,7 +62,7 @@ static void choose(build_pool *pool)
     pool->jobs[pool->next] = job;
 }
 
-/* Takes the next job; NULL: none is left. */
+/* Takes the next job; NULL: there is none. */
 static build_job *take(build_pool *pool)
 {
     build_job *job = NULL;
@@ -77,7 +77,7 @@ static build_job *take(build_pool *pool)
     return job;
 }
 
-/* Starts a child for a builder; if that fails, the builder builds in this process. */
+/* Starts a child for a builder. If that fails, the builder builds in this process. */
 static void start_child(const ocl_device *device, ocl_builder **child)
 {
     if (*child == NULL && ocl_builder_start(device, child) != CLT_OK) {
@@ -95,7 +95,7 @@ static void end_job(build_pool *pool, build_job *job)
     pthread_cond_signal(&pool->changed);
 }
 
-/* Has the child compile the program into a cache, in which build() then finds it. If no child can, build()
+/* Makes the child compile the program into a cache, where build() then finds it. If no child can, build()
  * compiles it. */
 static clt_status build_in_child(build_pool *pool, ocl_builder **child, const ocl_program_request *request)
 {
@@ -108,11 +108,11 @@ static clt_status build_in_child(build_pool *pool, ocl_builder **child, const oc
     if (usable)
         return status;
     ocl_builder_stop(*child);
-    *child = NULL; /* not replaced: a new child would end with this thread */
+    *child = NULL; /* not replaced, because a new child would end with this thread */
     if (status != CLT_EBUILD)
         return status;
-    /* A full disk or a lack of memory can end a compiler too, so the program is to blame only if it happens
-     * twice. */
+    /* A full disk or lack of memory can end a compiler too, so only a program that ends two children gets
+     * the blame. */
     clt_error_clear();
     start_child(pool->device, &another);
     if (another == NULL)
@@ -122,8 +122,8 @@ static clt_status build_in_child(build_pool *pool, ocl_builder **child, const oc
     return status;
 }
 
-/* Has the child compile the program, in this program's turn: the child takes none itself. Nothing is done
- * when there is no child, or when another process has built the program meanwhile. */
+/* Makes the child compile the program while this process has the program's turn; the child takes no turns.
+ * Does nothing if there is no child, or if another process has meanwhile built the program. */
 static clt_status build_in_turn(build_pool *pool, build_job *job, ocl_builder **child)
 {
     const ocl_program_request *request = job->request;
@@ -139,7 +139,7 @@ static clt_status build_in_turn(build_pool *pool, build_job *job, ocl_builder **
     return status;
 }
 
-/* `child` is NULL if this process builds by itself. */
+/* `child` is NULL if this process compiles. */
 static void build(build_pool *pool, build_job *job, ocl_builder **child)
 {
     ocl_program *program;
@@ -163,7 +163,7 @@ static void *builder(void *context)
     return NULL;
 }
 
-/* Called with the lock held; releases it while the caller's progress function runs. */
+/* Called with the lock held, but releases it while the caller's progress function runs. */
 static void tell(build_pool *pool, ocl_progress_fn progress, void *context)
 {
     size_t done = pool->done;
@@ -174,14 +174,14 @@ static void tell(build_pool *pool, ocl_progress_fn progress, void *context)
     pthread_mutex_lock(&pool->lock);
 }
 
-/* Seconds that a build may take before a message reports it. */
+/* Seconds after which a message reports a build as slow. */
 static double slow_build(void)
 {
     const char *text = getenv("CLTRAIN_BUILD_SECONDS");
     return text != NULL && atof(text) > 0.0 ? atof(text) : 120.0;
 }
 
-/* Reports each slow build once, so that the kernel on which a compiler hangs is known. Builds of a single
+/* Reports each slow build once, so that users learn which kernel a compiler hangs on. Builds of a single
  * builder run on the caller's thread and are not watched. Called with the lock held. */
 static void tell_slow(build_pool *pool, double limit)
 {
@@ -197,7 +197,7 @@ static void tell_slow(build_pool *pool, double limit)
     }
 }
 
-/* Reports progress until all builds that were begun have ended and none will begin. */
+/* Reports progress until all builds that began have ended and none will begin. */
 static void watch(build_pool *pool, ocl_progress_fn progress, void *context)
 {
     const char *told = NULL;
@@ -239,7 +239,7 @@ static void build_at_once(build_pool *pool, int wanted, ocl_progress_fn progress
     while (wanted > 1 && started < wanted &&
            clt_thread_start(&threads[started], "builder", builder, pool) == CLT_OK)
         started++;
-    clt_error_clear(); /* a thread could not be started: the others do its work */
+    clt_error_clear(); /* the other threads do the work of one that could not be started */
     if (started == 0) {
         build_here(pool, progress, context);
         return;
@@ -268,7 +268,7 @@ int ocl_build_threads(const ocl_device *device, size_t programs)
     return device->desc.quirks & OCL_QUIRK_SERIAL_BUILDS ? 1 : builders_for(programs);
 }
 
-/* The number of children for programs that no cache has; 0: none. */
+/* The number of children for the programs that are in no cache; 0: no children. */
 static int children_for(build_pool *pool)
 {
     size_t unknown = 0;
@@ -281,7 +281,7 @@ static int children_for(build_pool *pool)
     pool->device->counters.programs_new += unknown;
     if (!ocl_builders_help(pool->device))
         return 0;
-    bool there = pool->device->builders[0] != NULL; /* children of the previous executor */
+    bool there = pool->device->builders[0] != NULL; /* the previous executor's children still exist */
     int children = builders_for(unknown);
     return children > 1 && (there || unknown >= WORTH_CHILDREN) ? children : 0;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binaries of built programs, kept on disk for drivers that compile slowly and keep nothing themselves
- * (Intel's CPU runtime needs minutes at every start), and for containers that lose the driver's own cache. A
- * file holds all that its binary depends on: device, driver, host, options and the whole source, compared in
- * full before the binary is used, and a hash over everything. So a file that is damaged, or belongs to
- * another driver or program, is never used; a new build from source replaces it. The folder belongs to this
- * user alone. For drivers that keep programs themselves the folder holds marks: an empty file says that the
- * program was built before and so is probably in the driver's cache. Nothing here fails a build. This file
- * must not know what the programs are for. */
+ * Binaries of built programs, stored on disk for drivers that compile slowly and have no cache (Intel's CPU
+ * runtime needs minutes at every start), and for containers that lose the driver's own cache. A file
+ * contains everything that its binary depends on: device, driver, host, options and the whole source,
+ * compared in full before the binary is used, and a hash over everything. So a file that is damaged, or
+ * belongs to another driver or program, is never used; a new build from source replaces it. Only this user
+ * can write to the folder. For drivers with their own cache the folder contains marks: an empty file shows
+ * that the program was built before and so is probably in the driver's cache. No error in this file makes a
+ * build fail. This file must not know what the programs are for. */
 #include "cl/device/internal.h"
 #include "cl/program/build_turn.h"
 #include "cl/program/program_internal.h"
@@ -30,28 +30,28 @@
 
 #define SUFFIX ".program"
 #define MARK ".built"
-#define TEMPORARY ".program.tmp-" /* names of temporary files of clt_file_write */
+#define TEMPORARY ".program.tmp-" /* part of the names of temporary files of clt_file_write */
 #define LIMIT (UINT64_C(512) << 20)
-/* older marks are removed: by then the driver has trimmed its own cache too */
+/* seconds after which marks are removed, because the driver has trimmed its own cache by then, too */
 #define MARK_SECONDS (90 * 86400)
-#define STALE_SECONDS 3600 /* the writer of an older temporary file is taken to be dead */
+#define STALE_SECONDS 3600 /* seconds after which the writer of a temporary file is assumed to be dead */
 
 static const char magic[8] = {'C', 'L', 'T', 'P', 'R', 'G', '1', '\n'};
 
 typedef struct file_head {
     char magic[8];
     uint64_t key_bytes, binary_bytes; /* sizes of the key and the binary, which follow */
-    uint64_t hash;                    /* of key and binary */
+    uint64_t hash;                    /* hash of key and binary */
 } file_head;
 
 typedef struct ocl_binary_cache {
     char *folder;
-    clt_str about; /* the part of the key that is the same for all programs of the device */
+    clt_str about; /* the part of the key that all programs of the device share */
     bool readable; /* the folder exists and no other user can write to it */
     bool writable; /* no write has failed so far; under the device's lock */
     bool wrote;
-    bool marks; /* the driver has its own cache: we keep only marks of built programs, no binaries */
-    int turns;  /* build_turn.h */
+    bool marks; /* the driver has its own cache, so only marks of built programs are stored, no binaries */
+    int turns;  /* descriptor of the file of turns (build_turn.h) */
 } ocl_binary_cache;
 
 /* The key */
@@ -67,8 +67,8 @@ static void add_platform_version(clt_str *key, cl_platform_id platform)
     clt_error_clear();
 }
 
-/* Adds the processor to the key: compiled code uses the instructions of this processor, and many hosts may
- * share a home folder. */
+/* Adds the processor to the key, because compiled code uses the instructions of this processor, and many
+ * hosts may share a home folder. */
 static void add_processor(clt_str *key)
 {
     CLT_FREED char *text = NULL;
@@ -77,7 +77,7 @@ static void add_processor(clt_str *key)
     if (clt_file_read("/proc/cpuinfo", false, UINT64_C(16) << 20, CLT_ESTORAGE, &text, &size) != CLT_OK)
         clt_error_clear();
     for (size_t i = 0; text != NULL && i < sizeof lines / sizeof lines[0]; i++) {
-        const char *at = strstr(text, lines[i]); /* of the first core; all cores have the same */
+        const char *at = strstr(text, lines[i]); /* the first core's line; all cores have the same */
         if (at != NULL)
             clt_str_append_n(key, at, strcspn(at, "\n") + 1);
     }
@@ -132,8 +132,7 @@ static clt_status path_of(const ocl_binary_cache *cache, const clt_str *key, cha
 
 typedef enum cache_use { KEEP_NOTHING, KEEP_MARKS, KEEP_BINARIES } cache_use;
 
-/* CLTRAIN_PROGRAM_CACHE: on, off, auto (binaries where the driver keeps nothing itself), or the folder in
- * which binaries are kept. */
+/* CLTRAIN_PROGRAM_CACHE: on, off, auto (binaries if the driver has no cache), or the folder for binaries. */
 static cache_use wanted(const ocl_device *device, const char *text)
 {
     if (text != NULL && strcmp(text, "off") == 0)
@@ -218,7 +217,7 @@ static void count_refused(ocl_device *device)
     device->counters.binaries_refused++;
 }
 
-/* The binary inside a file; NULL when the file is damaged or has another key. */
+/* The binary inside a file, or NULL if the file is damaged or has another key. */
 static const unsigned char *binary_in(const char *data, size_t size, const clt_str *key, size_t *bytes)
 {
     file_head head;
@@ -249,8 +248,8 @@ cl_int ocl_build_binary(const ocl_device *device, const unsigned char *binary, s
     return clBuildProgram(program, 1, &device->id, options, NULL, NULL);
 }
 
-/* Whether it is a regular file of this user to which no other user may write; store() makes such files
- * whatever the umask is. */
+/* Whether it is a regular file of this user to which no other user may write. store() makes such files with
+ * any umask. */
 static bool trusted(const char *path)
 {
     struct stat info;
@@ -264,11 +263,11 @@ static cl_program load(ocl_device *device, const clt_str *key, const char *path,
     size_t size, bytes = 0;
     CLT_SCOPED(cl_program) program = NULL;
     if (!trusted(path) || clt_file_read(path, false, LIMIT, CLT_ESTORAGE, &data, &size) != CLT_OK)
-        return NULL; /* the usual case: not in the cache yet */
+        return NULL; /* the usual case: the program is not in the cache yet */
     const unsigned char *binary = binary_in(data, size, key, &bytes);
     if (binary != NULL && ocl_build_binary(device, binary, bytes, options, &program) == CL_SUCCESS &&
         program != NULL) {
-        (void)utimensat(AT_FDCWD, path, NULL, 0); /* marks it as recently used, so that it is trimmed last */
+        (void)utimensat(AT_FDCWD, path, NULL, 0); /* recently used, so trimmed last */
         return CLT_TAKE(program);
     }
     CLT_DEBUG("a kept binary was removed (%s): %s",
@@ -322,7 +321,7 @@ static clt_status file_of(const clt_str *key, cl_program program, char **out, si
         CLT_FAIL(CLT_EUNSUPPORTED, "the driver gives no binary");
     *size = sizeof head + key->length + bytes;
     CLT_TRY(
-        /* one byte more, since some drivers append a NUL to a text */
+        /* one byte more, because some drivers append a NUL to a text */
         clt_alloc(out, *size + 1, 1, "a program's binary"));
     char *body = *out + sizeof head;
     unsigned char *binary = (unsigned char *)body + key->length;
@@ -377,7 +376,7 @@ void ocl_binary_store(ocl_device *device, const char *source, const char *full_o
     clt_status status = store(cache, source, full_options, program);
     pthread_mutex_lock(&device->lock);
     cache->wrote = cache->wrote || status == CLT_OK;
-    cache->writable = cache->writable && status == CLT_OK; /* after one failure no more writes are tried */
+    cache->writable = cache->writable && status == CLT_OK; /* after a failure nothing more is written */
     pthread_mutex_unlock(&device->lock);
     if (status != CLT_OK)
         CLT_DEBUG("binaries of programs are not kept from here on: %s", clt_error_text());
@@ -419,7 +418,7 @@ static size_t list_files(DIR *folder, kept_file **out)
         if (!clt_ends_with(name, SUFFIX) || strlen(name) >= sizeof files->name)
             continue;
         if (clt_grow(&files, &capacity, count + 1, sizeof *files, "the list of binaries") != CLT_OK) {
-            clt_error_clear(); /* keep the caller's error, which is more important */
+            clt_error_clear(); /* keep the caller's error, which matters more */
             break;
         }
         kept_file *file = &files[count++];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builds the programs of later work together: the work is begun on a device that notes every requested
- * program and returns none, so the work fails; then the noted programs are built. So the list of programs
- * exists only once, in the code that uses them. */
+ * Builds the programs of later work together. The work begins on a device that records every requested
+ * program and returns none, so the work fails; then the recorded programs are built. So the list of programs
+ * exists only in the code that uses them. */
 #include "cl/program/builders.h"
 #include "cl/program/program_internal.h"
 
@@ -10,9 +10,9 @@
 #include <string.h>
 
 struct ocl_gathered {
-    ocl_program_request *requests; /* with texts that this struct owns */
+    ocl_program_request *requests; /* this struct owns their texts */
     size_t count, capacity;
-    clt_status status; /* CLT_OK, or why a program could not be noted */
+    clt_status status; /* CLT_OK, or the reason why a program could not be recorded */
 };
 
 void ocl_gathered_free(struct ocl_gathered *gathered)
@@ -67,13 +67,13 @@ clt_status ocl_programs_note(ocl_device *device, const ocl_program_request *requ
     CLT_FAIL(CLT_EUNSUPPORTED, "programs are only noted now, and built later");
 }
 
-/* Whether the failure is the program's own, so that it will fail in the same way when it is used. */
+/* Whether the program causes the failure, which will then recur when the program is used. */
 static bool is_refusal(clt_status status)
 {
     return status == CLT_OK || status == CLT_EBUILD || status == CLT_EUNSUPPORTED;
 }
 
-/* Builds what was noted; the caller frees the list, also after a failure. */
+/* Builds the recorded programs; the caller frees the list, even after a failure. */
 static clt_status build_noted(ocl_device *device, struct ocl_gathered *gathered, ocl_progress_fn progress,
                               void *context)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files that build, keep and load programs share; nobody outside cl/ includes it. */
+ * Shared declarations of the files that build, keep and load programs. No file outside cl/ includes this
+ * header. */
 #ifndef CL_PROGRAM_PROGRAM_INTERNAL_H
 #define CL_PROGRAM_PROGRAM_INTERNAL_H
 
@@ -21,54 +22,55 @@ void ocl_program_destroy(ocl_program *program);
 CLT_SCOPED_POINTER(ocl_program, ocl_program_destroy)
 /* Releases every program of the device; none of their kernels may be in use. */
 void ocl_programs_forget(ocl_device *device);
-/* ocl_program_get without a saved source on failure: for probes, for which a failed build is a normal
- * answer. */
+/* Like ocl_program_get, but does not save the source if the build fails: for probes, where a failed build is
+ * a normal answer. */
 clt_status ocl_program_try(ocl_device *device, const char *family, const char *options, ocl_program **out);
 /* The log of the last build, "" if there is none; free() it. */
 clt_status ocl_program_fetch_log(cl_program program, cl_device_id id, char **out);
 bool ocl_program_cached(ocl_device *device, const char *family, const char *options);
-/* Whether building the program will be quick, and the hash for its turn (ocl_binary_known). */
+/* Whether the program is in a cache, so that building it will be quick, and the hash for its turn
+ * (ocl_binary_known). */
 bool ocl_program_known(const ocl_device *device, const char *family, const char *options, uint64_t *hash);
 
 /* retarget.c: replaces a built program, and its log, by the same program for sm_90a. CLT_EBUILD,
- * CLT_EUNSUPPORTED: the driver or its compiler cannot do that. */
+ * CLT_EUNSUPPORTED: the driver or its compiler does not support that. */
 clt_status ocl_program_retarget(ocl_device *device, ocl_program *program, const char *options);
-/* binary.c: the driver's binary of a built program for its first device; free() it. */
+/* binary.c: the driver's binary of a program built for one device; free() it. */
 clt_status ocl_program_binary(cl_program program, char **out, size_t *size);
 
 /* program_build.c */
-/* Number of programs that are built at the same time in this process. */
+/* Number of programs that this process builds at the same time. */
 int ocl_build_threads(const ocl_device *device, size_t programs);
 /* Builds the programs that the device does not have yet, several at a time if the driver's compiler allows
  * it. The progress function is called on this thread only. On failure *failed is the index of the first
- * program that does not build, to which the message belongs. */
+ * program that does not build; the message is about this program. */
 clt_status ocl_programs_build(ocl_device *device, const struct ocl_program_request *requests, size_t count,
                               ocl_progress_fn progress, void *progress_context, size_t *failed);
 
 /* program_gather.c: building the programs of later work together. After ocl_programs_gather the device only
- * notes requested programs, and each request fails with CLT_EUNSUPPORTED. ocl_programs_build_gathered ends
- * that and builds the noted programs. A program that the compiler refuses is no failure there, since its
- * user will get that failure again; other failures (no memory, a lost device) are returned. */
+ * records requested programs, and each request fails with CLT_EUNSUPPORTED. ocl_programs_build_gathered ends
+ * this state and builds the recorded programs. It does not fail if the compiler refuses a program, because
+ * the program's user will get that failure again; it returns other failures (no memory, a lost device). */
 clt_status ocl_programs_gather(ocl_device *device);
 clt_status ocl_programs_build_gathered(ocl_device *device, ocl_progress_fn progress, void *progress_context);
-/* Notes programs; always fails. */
+/* Records programs; always fails. */
 clt_status ocl_programs_note(ocl_device *device, const struct ocl_program_request *requests, size_t count);
 struct ocl_gathered;
 void ocl_gathered_free(struct ocl_gathered *gathered);
 
-/* program_cache.c: binaries of built programs on disk, a file each, for drivers that compile slowly and keep
- * nothing themselves. Nothing here can make a build fail: what cannot be read or written is built from
- * source. */
+/* program_cache.c: binaries of built programs on disk, one file each, for drivers that compile slowly and
+ * have no cache. Nothing here makes a build fail: if a file cannot be read or written, the program is built
+ * from source. */
 void ocl_binary_cache_open(ocl_device *device);
 void ocl_binary_cache_close(ocl_device *device);
-/* Whether programs that are built now are recorded, as a binary or as a mark. */
+/* Whether programs that are built now are stored, as a binary or as a mark. */
 bool ocl_binary_cache_keeps(const ocl_device *device);
-/* Whether there is a binary, or a mark that the program was built before and so is in the driver's own
+/* Whether there is a binary of the program, or a mark that it was built before and so is in the driver's own
  * cache. *hash names the program on this device (build_turn.h). */
 bool ocl_binary_known(const ocl_device *device, const char *source, const char *full_options, uint64_t *hash);
-/* The turns of building in the folder of kept programs (build_turn.h); below 0: nothing is kept. */
+/* The file of turns in the folder of stored programs (build_turn.h); below 0: nothing is stored. */
 int ocl_binary_turns(const ocl_device *device);
-/* Takes part in no turns from here on: a child builds in its parent's turns. */
+/* From now on this process takes no turns: a child builds in its parent's turns. */
 void ocl_binary_turns_close(ocl_device *device);
 /* The program built from its cached binary, or NULL. May be called from any thread. */
 cl_program ocl_binary_load(ocl_device *device, const char *source, const char *full_options);
@@ -77,7 +79,7 @@ void ocl_binary_store(ocl_device *device, const char *source, const char *full_o
  * NULL. */
 cl_int ocl_build_binary(const ocl_device *device, const unsigned char *binary, size_t bytes,
                         const char *options, cl_program *out);
-/* Removes the least recently used files until the rest takes at most `limit` bytes, and temporary files of
+/* Removes the least recently used files until the others take at most `limit` bytes, and temporary files of
  * dead writers. */
 void ocl_binary_cache_trim(const char *folder, uint64_t limit);
 

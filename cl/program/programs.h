@@ -7,20 +7,20 @@
 #include "cl/device/device.h"
 
 /* `family` is the source file without ".cl"; options as in ocl_command. Sources are embedded; the
- * environment variable CLTRAIN_KERNEL_DIR reloads them from a folder. cltrain itself resolves `#include
- * "x.clh"` lines, so that a driver's cache cannot miss a change, and adds the standard options
- * (-cl-std=CL1.2 ...). */
+ * environment variable CLTRAIN_KERNEL_DIR reloads them from a folder. cltrain resolves `#include "x.clh"`
+ * lines itself, so that a driver's cache cannot miss a change. It adds the standard options (-cl-std=CL1.2
+ * ...). */
 typedef struct ocl_program ocl_program;
 clt_status ocl_program_get(ocl_device *device, const char *family, const char *options, ocl_program **out);
-/* What the driver's compiler is given for a program: the source, with headers put in, and all options. Free
- * the source with free() and the options with clt_str_free(), also on failure. */
+/* The text that the driver's compiler gets for a program: the source with its headers inserted, and all
+ * options. Free the source with free() and the options with clt_str_free(), also on failure. */
 clt_status ocl_program_text(const char *family, const char *options, char **source, clt_str *full_options);
 /* Lists the programs built since the device was opened, in one array that also holds all texts; free()
  * it. */
 typedef struct ocl_program_info {
     const char *family, *options;
     double seconds;  /* time of the build, on one thread */
-    bool from_cache; /* loaded from our cache of binaries; else built from the source */
+    bool from_cache; /* loaded from our cache of binaries; otherwise built from the source */
 } ocl_program_info;
 clt_status ocl_device_programs(ocl_device *device, ocl_program_info **out, size_t *count);
 /* Called when a program build begins or ends, always on the thread that creates the executor. done, total:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns a built program's PTX for sm_90 into the same program for sm_90a (cl/program/retarget.h says why).
- * Any failure counts as a failed build of the program, and the caller's fallback handles it. */
+ * Turns a built program's PTX for sm_90 into the same program for sm_90a (the reason is in
+ * cl/program/retarget.h). Any failure counts as a failed build of the program, which the caller's fallback
+ * handles. */
 #include "cl/program/retarget.h"
 
 #include <stdbool.h>
@@ -14,11 +15,11 @@
 
 #define MARK "//sm_90a: "               /* SM90A of cl/kernels/wgmma.clh */
 #define MARK_MEMORY "//sm_90a-shared: " /* SM90A_MEMORY */
-#define OLDEST_VERSION 8                /* wgmma exists from .version 8.0 on */
+#define OLDEST_VERSION 8                /* .version 8.0 is the first with wgmma */
 
 /* --- lines --- */
 
-/* A line of the text without its end. */
+/* A line of the text, without its line end. */
 typedef struct line {
     const char *text;
     size_t length;
@@ -42,7 +43,7 @@ static line without_blanks(line l)
     return l;
 }
 
-/* False at the end of the text. */
+/* Gets the line at *at, and advances *at to the next one. False at the end of the text. */
 static bool next_line(const char *text, size_t size, size_t *at, line *out)
 {
     if (*at >= size)
@@ -53,7 +54,7 @@ static bool next_line(const char *text, size_t size, size_t *at, line *out)
     return true;
 }
 
-/* Takes a number from the start of the line; false when there is none, or one too large for a memory
+/* Reads a number from the start of the line. False if there is none, or if it is too large for a memory
  * size. */
 static bool take_number(line *l, uint64_t *number)
 {
@@ -72,10 +73,10 @@ static int shown(line l)
 
 /* --- the array in local memory --- */
 
-/* What the text says about local memory. The compiler declares the array with at most 48 KiB; a comment has
+/* The text's lines about local memory. The compiler declares the array with at most 48 KiB; a comment has
  * the real size (cl/kernels/wgmma.clh). */
 typedef struct memory {
-    uint64_t wanted;   /* bytes that the program needs; 0: no line has said it */
+    uint64_t wanted;   /* bytes that the program needs; 0: no line with this number yet */
     uint64_t declared; /* bytes of the array */
     int arrays;        /* number of declarations: must be 1, or 0 if there are arguments */
     int arguments;     /* parameters that point to local memory */
@@ -158,8 +159,8 @@ static clt_status check_memory(const memory *m)
 
 /* --- what the text must have --- */
 
-/* Every WGMMA product needs all of these instructions; without one of them it is wrong, or right only by
- * chance. */
+/* Every WGMMA product needs all of these instructions; without one of them its result is wrong, or right
+ * only by chance. */
 static const char *const kinds[] = {"fence.proxy.async", "wgmma.fence.", "wgmma.mma_async.",
                                     "wgmma.commit_group.", "wgmma.wait_group."};
 #define KINDS (sizeof kinds / sizeof kinds[0])
@@ -170,7 +171,7 @@ typedef struct seen {
     memory memory;
 } seen;
 
-/* The length of ".target sm_90" or ".target sm_90a" at the start of the line, 0: it has another target. */
+/* The length of ".target sm_90" or ".target sm_90a" at the start of the line; 0: another target. */
 static size_t target_length(line l)
 {
     static const char plain[] = ".target sm_90";
@@ -284,7 +285,7 @@ static clt_status load_text(ocl_device *device, ocl_program *program, const clt_
     if (loaded != NULL)
         CLT_TRY(ocl_program_fetch_log(loaded, device->id, &log));
     if (code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES ||
-        code == CL_MEM_OBJECT_ALLOCATION_FAILURE) /* these failures say nothing about the program */
+        code == CL_MEM_OBJECT_ALLOCATION_FAILURE) /* these failures do not concern the program */
         return ocl_fail(code, __FILE__, __LINE__, "loading a program for another target");
     if (code != CL_SUCCESS)
         CLT_FAIL(CLT_EBUILD, "the driver does not take it: %s (%d)%s%.1600s", ocl_error_name(code), code,

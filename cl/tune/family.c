@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps the list of families, chooses a family's variant for a problem and emits it. It must not know what is
- * computed. */
+ * Keeps the list of families, chooses a family's variant for a problem and emits it. This file must not know
+ * what is computed. */
 #include "cl/tune/family.h"
 
 #include <stdlib.h>
@@ -65,8 +65,8 @@ clt_status ocl_family_standard(const ocl_family *family, const void *problem, co
     return ocl_variant_select(family->variants, problem, device, what, NULL, out);
 }
 
-/* The environment variable is only a preference: a problem that the preferred variant refuses is chosen as
- * usual. */
+/* Chooses the variant that the environment prefers. This is only a preference: if this variant refuses the
+ * problem, *out is NULL and the choice continues. */
 static clt_status choose_preferred(const ocl_family *family, const void *problem,
                                    const ocl_device_desc *device, const char *what, const ocl_variant **out)
 {
@@ -88,8 +88,8 @@ typedef struct choice {
     const ocl_choice *record; /* the record whose values are used; NULL: the variant decides */
 } choice;
 
-/* Applies a record if nothing with higher priority chose another variant and the record can be used;
- * otherwise it is ignored. */
+/* Applies a record, if it can be used and no choice of higher priority named another variant; otherwise
+ * ignores it. */
 static void apply_record(const ocl_family *family, const void *problem, const ocl_device_desc *device,
                          const char *what, const ocl_choice *record, choice *c)
 {
@@ -137,7 +137,7 @@ static clt_status emit_with(ocl_emitter *e, const void *problem, const choice *c
     const char *outer_form = e->form;
     const ocl_choice *outer_record = e->record;
     ocl_choice *outer_asked = e->asked;
-    if (e->record != c->record) /* the problem is a part of the tuner's candidate and has its own tunables */
+    if (e->record != c->record) /* the problem is a part of the tuner's candidate, with separate tunables */
         e->asked = NULL;
     e->variant = c->variant->name;
     e->made_by = c->variant;

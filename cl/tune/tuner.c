@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The search for the fastest candidate. It is separate from measuring so that its rules can be tested: which
- * candidates are tried in which order, which are dropped, which wins. It must not know what a candidate
- * computes. */
+ * candidates are tried and in which order, which ones are dropped, which one wins. This file must not know
+ * what a candidate computes. */
 #include "cl/tune/tuner.h"
 
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "cl/measure/timing.h"
 #include "engine/base/log.h"
 
-#define FULL_SPACE 24 /* up to this many combinations, all are tried */
-#define HOPELESS 1.1  /* candidates slower than this times the best are timed only once */
+#define FULL_SPACE 24 /* up to this number of combinations, all are tried */
+#define HOPELESS 1.1  /* a candidate slower than this factor times the best is timed only once */
 #define MAX_PASSES 4  /* passes over the tunables of one variant */
 #define MAX_VARIANTS 16
 
@@ -29,8 +29,8 @@ typedef struct search {
     ocl_tune_result *result;
     ocl_choice *seen; /* every candidate that was tried */
     size_t n_seen, seen_capacity;
-    ocl_choice standard, best;     /* best.ns 0: none yet */
-    double ns[MAX_VARIANTS];       /* best time of each variant of the list; 0: none */
+    ocl_choice standard, best;     /* best.ns 0: there is none yet */
+    double ns[MAX_VARIANTS];       /* best time of each variant of the list; 0: not measured */
     ocl_choice base[MAX_VARIANTS]; /* the values with which the variant reached its best time */
     bool out_of_time;
 } search;
@@ -53,8 +53,8 @@ static bool over(search *s)
     return s->out_of_time;
 }
 
-/* Whether a failure only means that the candidate cannot be used. After the other failures nothing can run
- * any more. */
+/* Whether a failure only means that the candidate cannot be used. After any other failure, nothing can
+ * run. */
 static bool is_impossible(clt_status status)
 {
     return status != CLT_OK && status != CLT_ENOMEM && status != CLT_EDEVLOST;
@@ -62,7 +62,7 @@ static bool is_impossible(clt_status status)
 
 #define MAX_ROUNDS 31
 
-/* Times a candidate: the median of the rounds, or only the first timing if the candidate is clearly slower
+/* Times a candidate: the median of the rounds, or only the first round if the candidate is clearly slower
  * than the best. */
 static clt_status measure(search *s, void *ready, double *ns, bool *abandoned)
 {
@@ -147,7 +147,7 @@ static clt_status note_seen(search *s, const ocl_choice *candidate)
     return CLT_OK;
 }
 
-/* Measures one candidate, unless it was measured before. candidate->ns: its time, 0 when it cannot be
+/* Measures one candidate, unless it was measured before. candidate->ns: its time, or 0 if it cannot be
  * used. */
 static clt_status attempt(search *s, ocl_choice *candidate)
 {
@@ -158,7 +158,7 @@ static clt_status attempt(search *s, ocl_choice *candidate)
         return CLT_OK;
     CLT_TRY(note_seen(s, candidate));
     clt_status status = s->t->bench->ready(s->t->operands, s->t->device, candidate, &asked, &ready);
-    /* A candidate without values may turn out to use the values of one that was measured already. */
+    /* A candidate without values may turn out to use the same values as one that was measured before. */
     bool repeated =
         status == CLT_OK && candidate->n_values == 0 && asked.n_values > 0 && looked_at(s, &asked);
     if (status == CLT_OK && asked.n_values > 0 && !looked_at(s, &asked))
@@ -220,8 +220,8 @@ static clt_status all_values(search *s, const ocl_variant *variant, int n)
     return CLT_OK;
 }
 
-/* Completes the base values. The variant's own choice may be a value that it does not declare; only declared
- * values are used. */
+/* Completes the base values. The variant's own choice may be a value that it does not declare; then the
+ * first declared value is used. */
 static clt_status complete_base(const ocl_variant *variant, int n, ocl_choice *base)
 {
     ocl_choice c = *base;
@@ -262,7 +262,7 @@ static clt_status explore(search *s, int index)
         return all_values(s, variant, n);
     for (int pass = 0; pass < MAX_PASSES && !over(s); pass++) {
         double before = s->ns[index];
-        /* the last tunables first: changing them needs no other program */
+        /* begins with the last tunables, because changing them needs no other program */
         for (int i = n - 1; i >= 0 && !over(s); i--)
             CLT_TRY(one_tunable(s, variant, index, n, i));
         if (s->ns[index] >= before * (1.0 - 0.5 * s->limits->margin))
@@ -291,7 +291,7 @@ static clt_status try_variants(search *s, const ocl_choice *seed)
     if (seed != NULL && seed->n_values > 0 &&
         ocl_choice_variant(seed, s->t->list, s->t->data, s->t->device, reason, sizeof reason) != NULL &&
         (s->t->only == NULL || strcmp(s->t->only, seed->variant) == 0)) {
-        c = choice_of(s, seed->variant); /* the seed may be the record of a similar problem */
+        c = choice_of(s, seed->variant); /* its problem may be a similar one */
         for (int i = 0; i < seed->n_values; i++)
             CLT_TRY(ocl_choice_set(&c, seed->values[i].name, seed->values[i].value));
         CLT_TRY(attempt(s, &c));
@@ -305,7 +305,7 @@ static clt_status try_variants(search *s, const ocl_choice *seed)
     return CLT_OK;
 }
 
-/* Explores the tunables of the variants, fastest first; hopelessly slow ones are skipped. */
+/* Explores the tunables of the variants, from the fastest variant on, and skips hopelessly slow ones. */
 static clt_status explore_all(search *s)
 {
     bool done[MAX_VARIANTS] = {false};
@@ -323,7 +323,7 @@ static clt_status explore_all(search *s)
 }
 
 /* Times the default and the candidate alternately, so that disturbances affect both. The candidate wins if
- * its median is better by the margin and it was faster in four of five rounds. */
+ * its median is better by the margin and it was faster in at least four fifths of the rounds. */
 static clt_status compare_finals(search *s, void *ready[2], double ns[2], bool *wins)
 {
     double rounds[2][MAX_ROUNDS];
@@ -356,7 +356,7 @@ static clt_status finals(search *s, bool *wins)
     for (int k = 0; k < 2; k++)
         if (ready[k] != NULL)
             s->t->bench->release(s->t->operands, ready[k]);
-    if (is_impossible(status)) { /* not enough memory for both at the same time: no decision */
+    if (is_impossible(status)) { /* both do not fit into memory together: no decision */
         *wins = false;
         clt_error_clear();
         return CLT_OK;
@@ -388,7 +388,7 @@ static clt_status decide(search *s)
 static clt_status search_all(search *s, const ocl_choice *seed)
 {
     s->standard = choice_of(s, s->t->standard->name);
-    /* the default is measured whatever the time limit, since everything is compared with it */
+    /* the default is measured even after the time limit, because everything is compared with it */
     CLT_TRY(attempt(s, &s->standard));
     if (s->standard.ns <= 0)
         CLT_DEBUG("tuning %s: the default, %s, cannot be used", s->t->problem, s->standard.variant);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tuning on a device: decides which problems are tuned, in which order and for how long, and makes the
- * search's target from the bench of a problem's family. It must not know what a family computes, where
- * problems come from or where records go. */
+ * search's target from the bench of a problem's family. This file must not know what a family computes,
+ * where problems come from or where records go. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +16,10 @@
 #define MAX_VARIANTS 16
 #define MAX_FAMILIES 32
 #define MAX_HOPELESS 2 /* a variant that was hopelessly slow on this number of problems is not tried again */
-#define MIN_SHARE 2.0  /* least seconds for a problem: with less it is left for the next time */
+#define MIN_SHARE 2.0  /* seconds that a problem needs at least; with less it is left for the next run */
 
-/* The number of problems on which each variant of a family was hopelessly slow; below 0: it was close to the
- * best once. */
+/* The number of problems on which each variant of a family was hopelessly slow; below 0: it was once close
+ * to the best. */
 typedef struct experience {
     const ocl_family *family;
     int hopeless[MAX_VARIANTS];
@@ -27,16 +27,16 @@ typedef struct experience {
 
 typedef struct tuning_run {
     ocl_device *device;
-    ocl_device_desc desc; /* the device with the records found so far and those known before */
+    ocl_device_desc desc; /* the device's description, with the new records and the earlier ones */
     const ocl_tune_options *options;
     ocl_tuning *fresh;  /* new records */
-    ocl_tuning *in_use; /* what desc points to */
+    ocl_tuning *in_use; /* the records to which desc points */
     double deadline;
     int done, total;
-    experience of[MAX_FAMILIES]; /* only the first ones are used */
+    experience of[MAX_FAMILIES]; /* only the first entries are used */
 } tuning_run;
 
-/* One search's context. */
+/* The context of one search. */
 typedef struct session {
     tuning_run *run;
     const ocl_family *family;
@@ -88,7 +88,7 @@ static clt_status remember(tuning_run *r, const ocl_choice *choice)
     return r->options->keep != NULL ? r->options->keep(r->options->context, r->fresh) : CLT_OK;
 }
 
-/* Whether the environment restricts the choice to one variant. */
+/* Whether the environment prefers a variant, so that only this one is tried. */
 static bool is_restricted(const ocl_tuning_use *use)
 {
     const ocl_family *family = ocl_family_find(use->family);
@@ -122,8 +122,8 @@ static clt_status report(tuning_run *r, const ocl_tuning_use *use, const ocl_tun
                         .calls = use->calls,
                         .flops = use->flops,
                         .result = result};
-    /* If only the default was measured, nothing is recorded and the next run continues, unless other
-     * variants were excluded. */
+    /* If the time sufficed only for the default, nothing is recorded, so that the next run continues; unless
+     * the environment excluded other variants. */
     if (result->found && (result->complete || result->tried > 1 || is_restricted(use)))
         CLT_TRY(remember(r, &result->choice));
     if (r->options->row != NULL)
@@ -136,7 +136,7 @@ static bool out_of_time(const tuning_run *r)
     return clt_now() >= r->deadline || (r->options->stop != NULL && atomic_load(r->options->stop) != 0);
 }
 
-/* A problem that cannot be measured is reported and skipped, unless the device is lost. */
+/* Reports and skips a problem that cannot be measured, unless the device is lost. */
 static clt_status forgive(const tuning_run *r, const char *problem, clt_status status)
 {
     char line[CLT_ERROR_TEXT_SIZE + OCL_TUNE_PROBLEM + 64];
@@ -190,7 +190,7 @@ static clt_status search_problem(tuning_run *r, const ocl_tuning_use *use, sessi
     return CLT_OK;
 }
 
-/* Updates the experience with the variants by the result of one problem. */
+/* Updates the experience with the variants from the result of one problem. */
 static void learn(experience *e, const ocl_tune_result *result)
 {
     for (int i = 0; i < MAX_VARIANTS && e->family->variants[i] != NULL; i++) {
@@ -232,8 +232,8 @@ static int by_cost(const void *a, const void *b)
     return strcmp(x->problem, y->problem);
 }
 
-/* Half of the time is divided by cost and half evenly, since building candidates takes equally long for
- * small problems. */
+/* Half of the time is divided according to cost and half evenly, because building candidates takes equally
+ * long for small problems. */
 static clt_status tune_all(tuning_run *r, const ocl_tuning_use *const *uses, size_t count)
 {
     double total = 0.0;
@@ -266,8 +266,8 @@ static clt_status run_all(tuning_run *r)
     return count > 0 ? tune_all(r, uses, count) : CLT_OK;
 }
 
-/* Checks the preferred variants' names in the environment: with an unknown name there would be nothing to
- * compare the default with. */
+/* Checks the names of preferred variants in the environment: with an unknown name there would be no default
+ * for comparison. */
 static clt_status check_preferred(const ocl_tuning_log *log)
 {
     for (size_t i = 0; i < log->count; i++) {

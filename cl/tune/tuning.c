@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sets of tuning records: adding records, finding the record for a problem, judging whether a record can be
- * used, and the log of the problems of a plan. Pure: no file, no device. It must not know what a family
- * computes. */
+ * Sets of tuning records: adds records, finds the record for a problem, and decides whether a record can be
+ * used. Also the log of the problems of a plan. Pure: no file, no device. This file must not know what a
+ * family computes. */
 #include "cl/tune/tuning.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ int ocl_tuned(const ocl_emitter *e, const char *name, int fallback)
 {
     int value = e->record != NULL ? ocl_choice_value(e->record, name, fallback) : fallback;
     if (e->asked != NULL && ocl_choice_set(e->asked, name, value) != CLT_OK)
-        clt_error_clear(); /* more tunables than a record can hold: the rest is not tuned */
+        clt_error_clear(); /* more tunables than fit into a record: the others are not tuned */
     return value;
 }
 
@@ -144,7 +144,7 @@ clt_status ocl_tuning_copy(const ocl_tuning *tuning, ocl_tuning **out)
     return CLT_OK;
 }
 
-/* The index of a problem, or the index at which it would be inserted; *found tells which. */
+/* The index of a problem or, if *found is false, the index at which it would be inserted. */
 static size_t place_of(const ocl_tuning *tuning, const char *family, const char *problem, bool *found)
 {
     size_t low = 0, high = tuning->count;
@@ -227,7 +227,7 @@ static bool size_word(const char *word, size_t length, size_t *name_length, doub
     return true;
 }
 
-/* Distance of two words in octaves (log2 of the ratio of sizes); below 0: they are not similar. */
+/* Distance of two words in octaves (log2 of the ratio of their sizes); below 0: they are not similar. */
 static double word_distance(const char *a, size_t na, const char *b, size_t nb)
 {
     size_t name_a, name_b;
@@ -242,8 +242,9 @@ static double word_distance(const char *a, size_t na, const char *b, size_t nb)
     return fabs(log2(x / y));
 }
 
-/* Words that start with '+' are additions to the problem (a bias, an activation). Each that only one of the
- * two problems has counts as half an octave, since additions affect the time more than the best choice. */
+/* Words that start with '+' are additions to the problem (a bias, an activation). Each one that only one of
+ * the two problems has counts as half an octave, because additions change the time more than they change the
+ * best choice. */
 static double additions(const char *a, const char *b)
 {
     double sum = 0.0;
@@ -378,7 +379,7 @@ clt_status ocl_tuning_log_add(ocl_tuning_log *log, const char *family, const cha
     use->calls = 1;
     use->flops = flops;
     use->tuned = record != NULL;
-    if (record != NULL) { /* stored under this problem's name: the record may come from a similar one */
+    if (record != NULL) { /* the record may be of a similar problem, so it gets this problem's name */
         use->record = *record;
         snprintf(use->record.problem, sizeof use->record.problem, "%s", problem);
     }

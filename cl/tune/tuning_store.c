@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds the files of tuning records, reads them with all checks, and replaces them by a rename. It must not
- * know what a record is about. */
+ * Finds the files of tuning records, reads them with all checks, and replaces them by a rename. This file
+ * must not know the meaning of a record. */
 #include "cl/tune/tuning_store.h"
 
 #include <errno.h>
@@ -45,14 +45,14 @@ static clt_status read_file(const char *path, ocl_tuning **out, int *outdated)
     CLT_FREED char *text = NULL;
     size_t length;
     *out = NULL;
-    struct stat info; /* checked first, since opening a pipe would block */
+    struct stat info; /* checked first, because opening a pipe would block */
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         CLT_FAIL(CLT_EDATA, "%s: it is not a regular file", path);
     CLT_TRY(clt_file_read(path, false, OCL_TUNING_MAX_BYTES, CLT_EDATA, &text, &length));
     return ocl_tuning_parse(text, length, path, out, outdated);
 }
 
-/* Reads the device's file; NULL when there is none or it belongs to another device. */
+/* Reads the device's file; NULL if there is none. CLT_EDATA if it belongs to another device. */
 static clt_status read_own(const ocl_device_desc *device, const char *folder, const char *path,
                            ocl_tuning **out)
 {
@@ -74,7 +74,7 @@ static clt_status read_own(const ocl_device_desc *device, const char *folder, co
     return CLT_OK;
 }
 
-/* Like read_own, but errors are logged (unless quiet) and ignored. */
+/* Like read_own, but logs errors (unless quiet) and ignores them. */
 static clt_status try_own(const ocl_device_desc *device, bool quiet, ocl_tuning **out)
 {
     CLT_FREED char *folder = NULL, *path = NULL;
@@ -82,7 +82,7 @@ static clt_status try_own(const ocl_device_desc *device, bool quiet, ocl_tuning 
     clt_status status = ocl_tuning_folder(&folder);
     if (status == CLT_OK)
         status = ocl_tuning_path(device, &path);
-    if (status == CLT_ESTORAGE) { /* without a cache folder there is nothing to report */
+    if (status == CLT_ESTORAGE) { /* not reported, because without a cache folder there are no records */
         CLT_DEBUG("%s", clt_error_text());
         clt_error_clear();
         status = CLT_OK;
@@ -133,11 +133,11 @@ clt_status ocl_tuning_load(const ocl_device_desc *device, ocl_tuning **out)
 
 /* Changing */
 
-#define LOCK_TRIES 3000 /* tries, 10 ms apart; a save takes less than 10 ms on an idle machine */
+#define LOCK_TRIES 3000 /* number of tries, 10 ms apart; a save takes less than 10 ms on an idle machine */
 
-/* Locks the folder, so that processes that save at the same time do not overwrite each other's records. The
- * wait is limited, in case the file system has no locks or the lock's holder is stopped. Returns the lock's
- * descriptor; below 0: none. */
+/* Locks the folder, so that processes that save at the same time do not overwrite each other's records.
+ * Waits only for a limited time, because the file system may have no locks, or the lock's holder may be
+ * stopped. Returns the lock's descriptor; below 0: no lock. */
 static int lock_folder(const char *folder)
 {
     const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
@@ -195,7 +195,7 @@ clt_status ocl_tuning_clear(const ocl_device_desc *device, bool *removed)
 
 /* Listing */
 
-/* Reads one file and calls fn. */
+/* Reads one file and passes the result to fn. */
 static clt_status tell_file(const char *path, ocl_tuning_file_fn fn, void *context)
 {
     CLT_SCOPED(ocl_tuning) *tuning = NULL;
@@ -213,9 +213,9 @@ clt_status ocl_tuning_list(ocl_tuning_file_fn fn, void *context)
     CLT_TRY(ocl_tuning_folder(&folder));
     if (!clt_is_directory(folder))
         return CLT_OK;
-    CLT_TRY(clt_private_folder_check(folder)); /* the same check as for reading */
+    CLT_TRY(clt_private_folder_check(folder)); /* as before reading the device's file */
     clt_status status = clt_folder_names(folder, &files);
-    CLT_TRY(status == CLT_EDATA ? CLT_ESTORAGE : status); /* the folder is cltrain's own, not data */
+    CLT_TRY(status == CLT_EDATA ? CLT_ESTORAGE : status); /* the folder is not data */
     for (size_t i = 0; i < files.count; i++) {
         CLT_FREED char *path = NULL;
         if (!clt_ends_with(files.name[i], ".json"))

@@ -2,7 +2,7 @@
  *
  * Tuning records as JSON, read strictly; in a file the last member is a hash of the text before it. A record
  * is accepted only if everything in it is valid, because a file may be truncated, edited, copied from
- * another machine or older than the kernels. It must not know where files are. */
+ * another machine or older than the kernels. This file must not know where files are. */
 #include "cl/tune/tuning.h"
 
 #include <inttypes.h>
@@ -47,7 +47,7 @@ static void hash_variants(clt_hash64_state *state, const ocl_variant *const *lis
 clt_status ocl_family_hash(const char *family, uint64_t *hash)
 {
     const ocl_family *known = ocl_family_find(family);
-    char begins[64]; /* the line that marks the beginning of a file's text in a source with includes */
+    char begins[64]; /* the line that begins a file's text in a source with includes */
     clt_hash64_state state;
     snprintf(begins, sizeof begins, "#line 1 \"%s", known != NULL ? known->sources : family);
     clt_hash64_begin(&state);
@@ -79,7 +79,7 @@ static void write_families(const ocl_tuning *tuning, clt_json_writer *w)
         if (strcmp(tuning->records[i].family, last) == 0)
             continue;
         last = tuning->records[i].family;
-        /* there is no source: a reader will ignore the records */
+        /* without a source there is no hash: readers will ignore the records */
         if (ocl_family_hash(last, &hash) != CLT_OK) {
             clt_error_clear();
             hash = 0;
@@ -147,14 +147,14 @@ typedef struct reader {
     int n_families;
     struct {
         const char *name;
-        bool current; /* its kernels have not changed */
+        bool current; /* its kernels have not changed since */
     } family[MAX_FAMILIES];
     int outdated;
 } reader;
 
 #define BAD(r, ...) CLT_FAIL(CLT_EDATA, "%s: %s", (r)->source, __VA_ARGS__)
 
-/* Copies a string of 1 to size-1 printable characters. */
+/* Copies a text of 1 to size-1 printable characters. */
 static bool take_text(const clt_json *value, char *out, size_t size)
 {
     return clt_json_copy_string(value, out, size) && out[0] != '\0' && clt_text_plain(out) == strlen(out);
@@ -179,7 +179,7 @@ static clt_status read_values(const reader *r, const clt_json *values, ocl_choic
     return CLT_OK;
 }
 
-/* The members of a measurement are either all present or all absent. */
+/* A record has either all members of a measurement or none. */
 static clt_status read_measured(const reader *r, const clt_json *object, ocl_choice *record)
 {
     const clt_json *ns = clt_json_get(object, "ns"), *was = clt_json_get(object, "default_ns"),
@@ -220,7 +220,8 @@ static clt_status read_record(reader *r, const clt_json *object)
     return ocl_tuning_set(r->tuning, &record);
 }
 
-/* A shipped set has "*" instead of a hash: it is a first guess, valid for any version of the kernels. */
+/* A shipped set has "*" instead of a hash, because it is a first guess, valid for any version of the
+ * kernels. */
 static clt_status read_families(reader *r, const clt_json *families)
 {
     if (clt_json_typeof(families) != CLT_JSON_OBJECT || clt_json_count(families) > MAX_FAMILIES)

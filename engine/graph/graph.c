@@ -141,7 +141,8 @@ const clt_param *clt_graph_find_param(const clt_graph *graph, const char *name)
     return clt_names_find(&graph->param_names, name, strlen(name), &index) ? &graph->params[index] : NULL;
 }
 
-/* Elements of all buffers, or of all other parameters; frozen_alone: of the frozen ones only. */
+/* Number of elements of all buffers, or of all other parameters; frozen_alone: only the frozen ones
+ * count. */
 static int64_t elements_of(const clt_graph *graph, bool buffers, bool frozen_alone)
 {
     int64_t total = 0;
@@ -188,7 +189,7 @@ bool clt_node_updates_buffers(const clt_graph *graph, const clt_node *node)
     return any;
 }
 
-/* A field with a row of whole numbers. */
+/* True if the field is a row of whole numbers for each sample. */
 static bool is_row(const clt_field *field)
 {
     return !clt_dtype_is_float(field->dtype) && field->shape.ndim == 1;

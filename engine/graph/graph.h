@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The graph: tensors (logical shape, dtype), nodes (an op with attributes), parameters (a record each),
- * batch fields and losses. It describes what to compute for one micro-batch, forward only; plans are made
- * from it. It knows nothing of devices, memory or training. Gradient of x is dx. */
+ * batch fields and losses. It describes the forward computation of one micro-batch; plans are made from it.
+ * It knows nothing of devices, memory or training. The gradient of x is named dx. */
 #ifndef ENGINE_GRAPH_GRAPH_H
 #define ENGINE_GRAPH_GRAPH_H
 
@@ -12,15 +12,15 @@
 #include "engine/base/scope.h"
 #include "engine/json/json.h"
 
-#define CLT_MAX_IN 16 /* inputs of a node; concat has the most */
+#define CLT_MAX_IN 16 /* most inputs of a node (concat has this many) */
 #define CLT_MAX_OUT 4
 #define CLT_MAX_NODE_PARAMS 4
 #define CLT_MAX_SAVED 4
-#define CLT_MAX_NUMBERS 8  /* most channels with a mean and deviation each (op scale) */
-#define CLT_MAX_LIST 65536 /* in an attribute that is a list of numbers */
+#define CLT_MAX_NUMBERS 8  /* most channels with their own mean and std (op cast) */
+#define CLT_MAX_LIST 65536 /* most numbers in an attribute that is a list */
 #define CLT_MAX_ATTRS 12
 #define CLT_MAX_LOSSES 16
-#define CLT_MAX_FOLDED 2 /* a residual sum and an activation */
+#define CLT_MAX_FOLDED 2 /* most nodes folded into one: a residual sum and an activation */
 
 struct clt_op;
 
@@ -36,15 +36,15 @@ typedef enum clt_tensor_class {
     /* plan: forward results other than activations that backward needs (statistics, masks) */
     CLT_TC_SAVED,
     CLT_TC_GRADIENT,  /* plan: gradient of an activation */
-    CLT_TC_WORKSPACE, /* plan: lives inside one op, or as moments until the norm after it */
+    CLT_TC_WORKSPACE, /* plan: lives inside one op; moments live until the norm after it */
     CLT_TC_COUNT
 } clt_tensor_class;
 const char *clt_tensor_class_name(clt_tensor_class c);
 
-/* In which order the elements of a tensor lie in memory. Shapes are the same in all of them. */
+/* The order in which a tensor's elements lie in memory. The tensor's shape is the same in every layout. */
 typedef enum clt_layout {
     CLT_LAYOUT_ROW_MAJOR,    /* the last dimension varies fastest */
-    CLT_LAYOUT_CHANNELS_LAST /* dimension 1 varies fastest: (N,C,H,W) lies as (N,H,W,C) */
+    CLT_LAYOUT_CHANNELS_LAST /* dimension 1 varies fastest: (N,C,H,W) is stored as (N,H,W,C) */
 } clt_layout;
 
 typedef struct clt_tensor {
@@ -56,13 +56,13 @@ typedef struct clt_tensor {
      * field that it writes or an output that it reads. */
     clt_layout layout;
     clt_tensor_class cls;
-    int32_t producer;    /* node id, -1 for fields, parameters, gradients */
-    int32_t param;       /* parameter index for PARAM, PARAM_GRAD; -1 */
-    int32_t view_of;     /* same bytes as that tensor (reshape); -1 */
-    bool requires_grad;  /* set by the caller on inputs (checker) and by parameters */
+    int32_t producer;    /* id of the node that computes it; -1: fields, parameters, gradients */
+    int32_t param;       /* PARAM, PARAM_GRAD: index of the parameter; else -1 */
+    int32_t view_of;     /* tensor whose bytes it shares (reshape); -1: none */
+    bool requires_grad;  /* set for parameters, and by the checker for inputs */
     bool persistent;     /* keeps its content between runs of the plan (the key-value cache of generation) */
     bool is_output;      /* kept readable after the step */
-    const float *values; /* CONSTANT: what it holds, f32; else NULL */
+    const float *values; /* CONSTANT: its values, f32; else NULL */
 } clt_tensor;
 
 typedef enum clt_init_kind {
@@ -87,7 +87,7 @@ typedef enum clt_param_group { CLT_GROUP_DECAY, CLT_GROUP_NO_DECAY } clt_param_g
 
 typedef enum clt_file_longer {
     CLT_LONGER_NO,
-    CLT_LONGER_PADDED, /* by a few rows, which are padding */
+    CLT_LONGER_PADDED, /* files may have a few more rows, which are padding */
     CLT_LONGER_ANY
 } clt_file_longer;
 
@@ -97,33 +97,34 @@ typedef struct clt_param {
     clt_shape shape;
     clt_init init;
     bool frozen; /* model.freeze, or the base of adapters: training leaves it as it is */
-    /* frozen: the type that its values are kept in; f16 and bf16 only where products and embeddings alone
-     * read them */
+    /* frozen: the type in which its values are kept; f16 and bf16 only if no other ops than products and
+     * embeddings read them */
     clt_dtype kept;
-    bool adapter; /* weight of a low-rank adapter (engine/models/lora.h); files of the base lack it */
+    bool adapter; /* weight of a low-rank adapter (engine/models/lora.h); files of the base model lack it */
     /* A buffer: values that the forward pass of training computes itself, such as running statistics. It has
      * no gradient and no optimizer state; it is saved, and kernels read it like a parameter. */
     bool buffer;
-    /* a buffer: ranks take the mean of theirs after each step; false: they share statistics, so all compute
-     * the same */
+    /* a buffer: true: after each step it becomes the mean of the ranks' buffers; false: ranks share
+     * statistics, so that all compute the same values */
     bool averaged;
     clt_param_group group;
     float lr_scale;
     bool elementwise;      /* updated element by element also where the optimizer updates whole matrices */
     const char *file_name; /* name in checkpoint files */
-    /* How many dimensions follow the last one in files. 1: the last two are swapped (transformers' Conv1D);
-     * 2 and 3: weights of convolutions, whose channels come last here; 0: as here. */
+    /* The last dimension is stored this many places earlier in files. 1: the last two are swapped
+     * (transformers' Conv1D); 2 and 3: weights of convolutions, whose channels come last here; 0: as
+     * here. */
     int file_transposed;
     /* Rows of the first dimension that checkpoint files hold; 0: all. The rows after them are padding:
      * they start at zero and their gradient is zero. */
     int64_t file_rows;
     int64_t zero_row;            /* row zero_row - 1 of the first dimension starts at zero; 0: none does */
-    clt_file_longer file_longer; /* whether files may hold more rows than that; the first ones are read */
-    int shard_dim;               /* dimension that a tensor-parallel run would split; -1: none */
+    clt_file_longer file_longer; /* whether files may have more rows; the first ones are read */
+    int shard_dim;               /* dimension along which a tensor-parallel run would split it; -1: none */
     int32_t tensor;              /* tensor id of the value */
 } clt_param;
 
-/* Has a gradient and optimizer state. */
+/* True if the parameter has a gradient and optimizer state. */
 static inline bool clt_param_is_trained(const clt_param *param)
 {
     return !param->frozen && !param->buffer;
@@ -189,7 +190,7 @@ typedef struct clt_field {
     /* Values must be in [0, bound); the data is checked before step 0. 0: no limit is known. */
     int64_t bound;
     bool bound_ignores;
-    int64_t bound_ignore; /* when bound_ignores is set: a value outside of that range that is allowed too */
+    int64_t bound_ignore; /* a value outside of [0, bound) that is allowed if bound_ignores is set */
 } clt_field;
 
 typedef struct clt_graph {
@@ -197,9 +198,9 @@ typedef struct clt_graph {
     int64_t micro_batch;  /* N: samples of one micro-batch */
     clt_tensor **tensors; /* addresses stay valid while the graph grows */
     size_t n_tensors, tensors_capacity;
-    clt_node **nodes; /* in topological order: inputs exist before use */
+    clt_node **nodes; /* nodes in topological order: inputs come before their readers */
     size_t n_nodes, nodes_capacity;
-    clt_param *params; /* in order of creation */
+    clt_param *params; /* parameters in order of creation */
     size_t n_params, params_capacity;
     clt_field *fields;
     size_t n_fields, fields_capacity;
@@ -224,10 +225,11 @@ int32_t clt_graph_find_field(const clt_graph *graph, const char *name); /* index
 clt_tensor *clt_graph_tensor(const clt_graph *graph, int32_t id);
 /* The dimensions of a tensor in the order in which they lie in memory. */
 clt_shape clt_tensor_memory_shape(const clt_tensor *tensor);
-/* New tensor; plans use it too. */
+/* Adds a tensor to the graph. Plans call this function, too. */
 clt_status clt_graph_new_tensor(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape,
                                 clt_tensor_class cls, int32_t *id);
-/* Number of elements of all parameters other than buffers; of the frozen ones among them; of the buffers. */
+/* Number of elements of all parameters other than buffers; of the frozen parameters among them; of all
+ * buffers. */
 int64_t clt_graph_param_elements(const clt_graph *graph);
 int64_t clt_graph_frozen_elements(const clt_graph *graph);
 int64_t clt_graph_buffer_elements(const clt_graph *graph);

@@ -19,7 +19,7 @@ typedef struct clt_state_block {
 #undef CLT_BLOCK_WORD
 #undef CLT_BLOCK_WORDS
 
-/* What spikes are judged by. X(member) */
+/* The members by which spikes are judged, as X(member). */
 #define CLT_SPIKE_STATISTICS(X) X(loss_mean) X(loss_variance) X(norm_mean) X(norm_variance)
 
 _Static_assert(sizeof(clt_step_block) == SB_WORDS * 4 && SB_WORDS == 32, "the step block has 32 words");

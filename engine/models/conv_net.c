@@ -83,7 +83,7 @@ clt_status clt_conv_net_norm(clt_conv_net *net, const char *name, bool zero)
 
 /* --- input and output --- */
 
-/* Checks the shape of y, for a classifier or for a mask. */
+/* Checks that y has the shape of classes of samples, or of a mask. */
 static clt_status check_target(const clt_conv_net *net)
 {
     const clt_shape *x = &net->x->shape, *y = &net->y->shape;

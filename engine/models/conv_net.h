@@ -18,7 +18,7 @@ typedef struct clt_conv_net {
     const clt_model_field *x, *y;
     int32_t target;              /* tensor of y */
     int32_t at;                  /* output of the layer that was added last */
-    int64_t classes;             /* model.classes, or the number in the data */
+    int64_t classes;             /* model.classes, or the number of classes in the data */
     const char *norm;            /* the op of the norms; NULL: batch_norm */
     int64_t norm_groups;         /* groups of channels of group_norm */
     const double *class_weights; /* model.class_weights, one for each class; NULL: all are 1 */
@@ -32,22 +32,23 @@ typedef struct clt_conv_layer {
 } clt_conv_layer;
 
 /* Finds x and y and checks their shapes; reads model.classes. net->at becomes x as numbers with channels,
- * (N,C,spatial...); data without a dimension for channels gets one of size 1. CLT_ECONFIG says what the data
- * lacks. */
+ * (N,C,spatial...); data without a dimension for channels gets a channel dimension of size 1. CLT_ECONFIG
+ * says what the data lacks. */
 clt_status clt_conv_net_open(clt_conv_net *net);
 /* Reads model.norm and model.norm_groups; `otherwise`: the norm for "auto". */
 clt_status clt_conv_net_read_norm(clt_conv_net *net, const char *otherwise);
 /* Adds a layer that reads the output of the layer before it; *node (may be NULL): the layer. */
 clt_status clt_conv_net_next(clt_conv_net *net, const char *op, const char *name, const clt_attr_given *attrs,
                              clt_node **node);
-/* The same for a layer that reads two tensors: `first`, and the output of the layer before it. */
+/* Adds a layer that reads two tensors: `first`, and the output of the layer before it. */
 clt_status clt_conv_net_join(clt_conv_net *net, const char *op, const char *name, int32_t first,
                              const clt_attr_given *attrs);
 /* Adds a conv2d or conv3d with weights N(0, sqrt(2/fan_out)), as in residual networks of PyTorch. */
 clt_status clt_conv_net_conv(clt_conv_net *net, const char *name, const clt_conv_layer *layer);
 /* Adds a norm with factor 1 and shift 0. zero: the factor starts at 0, and so does the norm's output. */
 clt_status clt_conv_net_norm(clt_conv_net *net, const char *name, bool zero);
-/* Adds a loss of `inputs` with model.class_weights and up to 4 attributes; a NULL name ends `attrs`. */
+/* Adds a loss of `inputs` with model.class_weights and up to 4 attributes; an attribute with the name NULL
+ * ends `attrs`. */
 clt_status clt_conv_net_loss(clt_conv_net *net, const char *op, const char *name, const int32_t *inputs,
                              int n_inputs, const clt_attr_given *attrs);
 /* Adds the mean over all pixels or voxels, the linear layer "fc" with PyTorch's initial values, and
@@ -58,7 +59,7 @@ clt_status clt_conv_net_classify(clt_conv_net *net);
 
 /* Adds the rules of the config that all these families have. */
 void clt_conv_net_rules(clt_config_rules *rules, const char *noun);
-/* For clt_model_family.width_from_data. */
+/* True if the number of classes comes from the data (clt_model_family.width_from_data). */
 bool clt_conv_net_classes_from_data(const clt_config *config);
 
 #define CLT_CONV_NET_CLASSES                                                                                 \

@@ -16,11 +16,11 @@ typedef struct clt_finding {
 } clt_finding;
 
 typedef struct clt_findings {
-    const clt_json_doc *doc; /* may be NULL: then findings have no positions */
+    const clt_json_doc *doc; /* may be NULL: findings then have no positions */
     clt_finding *items;
     size_t count, capacity;
     clt_status code; /* status code of the first finding */
-    bool failed;     /* out of memory */
+    bool failed;     /* memory ran out, so findings are missing */
 } clt_findings;
 
 /* Adds a finding about `value`; `text` must not contain a position. code: CLT_ECONFIG or CLT_ESHAPE. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the families of language models share: their keys, the fields x (tokens) and y (the token that follows
- * each; with packed rows also document and position), the token embedding and the output layer with rows that
- * pad the vocabulary, and the form for generation, which computes one token per run with cached keys and
- * values. A family adds its blocks. */
+ * The parts that the families of language models share: their keys, the fields x (tokens) and y (the token
+ * that follows each; with packed rows also document and position), the token embedding and the output layer
+ * with rows that pad the vocabulary. They also share the form for generation, which computes one token per
+ * run with cached keys and values. A family adds its blocks. */
 #ifndef ENGINE_MODELS_LANGUAGE_H
 #define ENGINE_MODELS_LANGUAGE_H
 
@@ -18,8 +18,8 @@ typedef struct clt_language {
     const char *noun; /* "a gpt" */
     const clt_model_field *x, *y;
     int64_t layers, heads, channels, context, vocab, pad_to;
-    int64_t rows;    /* rows of the token embedding: the vocabulary, padded */
-    int64_t padding; /* id of the token that fills rows up; -1: none */
+    int64_t rows;    /* rows of the token embedding: the size of the vocabulary, padded */
+    int64_t padding; /* id of the token that pads sequences; -1: none */
     double dropout;
     bool tied;
     bool decode; /* build the form for generation */
@@ -52,12 +52,12 @@ clt_status clt_language_read(clt_language *m);
 clt_status clt_language_count(clt_language *m);
 /* Adds the embedding of the tokens, (rows, channels), as layer `name`. */
 clt_status clt_language_embed(clt_language *m, const char *name, double init_std);
-/* Adds logits over the padded vocabulary as layer `name`. table: the layer of the embedding, whose parameter
- * a tied head uses. */
+/* Adds logits over the padded vocabulary as layer `name`. table: the embedding layer, whose parameter a tied
+ * head uses. */
 clt_status clt_language_logits(clt_language *m, const char *name, const char *table, double init_std);
 /* Adds the loss of the logits m->at against the field y, whose negative targets do not count. */
 clt_status clt_language_loss(clt_language *m, const char *name);
-/* Both; for generation the logits alone. */
+/* Adds logits and loss; in the form for generation only the logits. */
 clt_status clt_language_head(clt_language *m, const char *name, const char *table, double init_std);
 
 /* Builds the form for training: reads the keys with `read`, adds the fields x and y, then the layers with
@@ -72,12 +72,12 @@ clt_status clt_language_build_decode(clt_language *m, clt_status (*read)(clt_lan
 /* Declares that the rows of a node's parameter 0 that pad the vocabulary stay zero and are not in files. */
 void clt_language_padded(clt_language *m, const clt_node *node);
 
-/* Fails because the data lacks what the model needs. */
+/* Fails because the data lacks a field or fact that the model needs. */
 clt_status clt_language_type_fail(const clt_language *m, const char *what);
 
-/* Rules of the keys below. noun: "a gpt". */
+/* Adds the rules for the keys below. noun: "a gpt". */
 void clt_language_check(clt_config_rules *rules, const char *noun);
-/* With text and shards the tokenizer decides the size of the vocabulary. */
+/* True if the size of the vocabulary comes from the data: with text and shards the tokenizer decides it. */
 bool clt_language_width_from_data(const clt_config *config);
 
 #define CLT_LANGUAGE_KEYS(dropout_help)                                                                      \

@@ -21,7 +21,7 @@
 
 /* --- names --- */
 
-/* True if the entry names the layer. */
+/* True if an entry of the config, `entry`, names the layer. */
 static bool names_layer(const clt_json *model, const char *entry, const char *name)
 {
     const clt_model_published *p = clt_model_published_of(model);
@@ -53,7 +53,7 @@ typedef struct sized {
     double number;
 } sized;
 
-/* The entry after `before` of a key, which holds one entry or a list; see clt_json_entry. */
+/* The next entry after `before` of a key that holds one entry or a list; see clt_json_entry. */
 static const clt_json *next_entry(const clt_json *model, const char *key, const clt_json *before)
 {
     return clt_json_entry(clt_json_get(model, key), before);
@@ -72,7 +72,8 @@ static bool read_entry(const clt_json *value, sized *out)
     return *end == '\0';
 }
 
-/* The first entry of a key that names the layer; false: none does. *index: its place in the list. */
+/* Finds the first entry of a key that names the layer; false: no entry does. *index: its place in the
+ * list. */
 static bool find_entry(const clt_json *model, const char *key, const char *name, sized *out, int *index)
 {
     *index = 0;
@@ -113,8 +114,8 @@ static bool names_part(const clt_json *model, const char *entry, const char *ten
     return false;
 }
 
-/* The same for all entries of model.lora_modules_to_save; sets the flags in `used`, if not NULL, for entries
- * that name such a part. */
+/* True if any entry of model.lora_modules_to_save names a part that contains the tensor. For each such entry
+ * sets its flag in `used`, if that is not NULL. */
 static bool entry_names_part(const clt_json *model, const char *tensor, bool *used)
 {
     bool found = false;
@@ -128,7 +129,7 @@ static bool entry_names_part(const clt_json *model, const char *tensor, bool *us
     return found;
 }
 
-/* True for a tensor of a new head, which adapters alone cannot train. */
+/* True for a tensor of a new head, which adapters cannot train and which is therefore trained whole. */
 static bool in_new_head(const clt_json *model, const char *tensor)
 {
     const clt_model_published *p = clt_model_published_of(model);
@@ -152,7 +153,8 @@ static clt_status targets_fail(const clt_model_builder *b, const char *why)
     return clt_model_key_fail(b, "lora_targets", why);
 }
 
-/* Takes the entries of a list, or the one entry that is not a list. */
+/* Reads model.lora_targets, a list of entries or a single entry. Without entries, PEFT's default layers are
+ * the targets. */
 static clt_status read_targets(clt_model_builder *b)
 {
     clt_lora *l = &b->lora;
@@ -233,7 +235,7 @@ clt_status clt_lora_read(clt_model_builder *b, bool decode)
     CLT_TRY(clt_model_read_bool(b, "lora_rs", &root));
     CLT_TRY(clt_model_read_share(b, "lora_dropout", &l->dropout));
     CLT_TRY(clt_model_read_word(b, "lora_base", CLT_LORA_BASES, &base));
-    (void)clt_dtype_from_name(base, &l->base); /* one of the words */
+    (void)clt_dtype_from_name(base, &l->base); /* cannot fail: `base` is one of the known words */
     l->dropout = decode ? 0 : l->dropout;
     CLT_TRY(read_pattern(b, RANKS, true, 65536, &l->ranks_used));
     CLT_TRY(read_pattern(b, ALPHAS, false, 1e6, &l->alphas_used));
@@ -267,8 +269,8 @@ static void note_layer(clt_lora *l, const char *name)
         l->seen[l->n_seen++] = last;
 }
 
-/* True if the layer gets an adapter; a layer that is trained whole gets none. `by_name`: "all-linear" does
- * not include this layer. */
+/* True if the layer gets an adapter; a layer that is trained whole gets none. by_name: only its name can
+ * make it a target, "all-linear" does not. */
 static bool is_target(clt_model_builder *b, const char *name, bool by_name)
 {
     char weight[NAME];
@@ -285,7 +287,7 @@ static bool is_target(clt_model_builder *b, const char *name, bool by_name)
     return found;
 }
 
-/* The adapter's size; remembers which entries of the patterns named the layer. */
+/* Returns the adapter's size, and records which entries of the patterns name the layer. */
 static clt_lora_size size_of(clt_model_builder *b, const char *name)
 {
     sized e;
@@ -307,7 +309,7 @@ static clt_status add(clt_model_builder *b, const char *op, const char *layer, c
     return clt_model_at(b->doc, b->model, clt_graph_add_op(b->graph, op, name, NULL, inputs, n, attrs, node));
 }
 
-/* One of the two products of an adapter. *weight: its parameter. */
+/* Adds one of the two products of an adapter. *weight: its parameter. */
 static clt_status add_product(clt_model_builder *b, const char *layer, const char *part, int64_t out,
                               const char *init, int32_t *at, clt_param **weight)
 {
@@ -340,7 +342,8 @@ static clt_status add_sum(clt_model_builder *b, const char *name, int32_t more, 
     return CLT_OK;
 }
 
-/* Adds s * B A dropout(from) to *out. The factor multiplies A's result, the smallest tensor. *up: B. */
+/* Adds s * B A dropout(from) to *out. The factor s multiplies A's result, because that is the smallest
+ * tensor. *up: B. */
 static clt_status add_adapter(clt_model_builder *b, const char *name, int32_t from, int32_t *out,
                               clt_param **up)
 {
@@ -386,7 +389,7 @@ static clt_status tied_fail(const clt_model_builder *b, const char *key, const c
     return clt_model_key_fail(b, key, why.text);
 }
 
-/* *is: the config names the layer, which is the token embedding or the output layer. */
+/* Sets *is if the config names the layer `name`, which is the token embedding or the output layer. */
 static clt_status is_named(clt_model_builder *b, const char *name, bool *is)
 {
     const clt_json *value = clt_json_get(b->model, "tied");
@@ -415,7 +418,7 @@ clt_status clt_lora_head(clt_model_builder *b, const clt_node *head, int32_t fro
     return CLT_OK;
 }
 
-/* Gives the parameter its name in PEFT. */
+/* Gives the parameter the name that PEFT uses. */
 static clt_status rename_param(clt_model_builder *b, clt_param *param, const char *layer, const char *end)
 {
     param->adapter = true;

@@ -12,7 +12,7 @@
 #define ACTIVATIONS "relu|gelu|gelu_tanh|silu|auto"
 #define HEADS "pretrain|masked|class|tokens|span|number"
 #define TABLE "embeddings.word_embeddings"
-#define FOLLOWS 2      /* classes of the pair: the second text follows the first one, or it does not */
+#define FOLLOWS 2      /* classes of a pair of texts: the second follows the first, or does not */
 #define UNCOUNTED (-1) /* a target that the loss ignores */
 
 typedef struct bert {
@@ -249,7 +249,7 @@ static int32_t target_of(const bert *m)
     return m->l.b.graph->fields[m->l.y - m->l.b.inputs->field].tensor;
 }
 
-/* Logits of the masked tokens, computed at their places alone, and their loss. */
+/* Adds the logits of the masked tokens, computed only at their places, and their loss. */
 static clt_status bert_masked(bert *m, int32_t encoded)
 {
     clt_language *l = &m->l;
@@ -289,7 +289,7 @@ static clt_status bert_classifier(bert *m)
     return bert_loss(m, "loss", target_of(m), has_head(m, "tokens"));
 }
 
-/* A number for the whole text, and its squared error. */
+/* Adds a layer that predicts a number for the whole text, and the loss, its squared error. */
 static clt_status bert_number(bert *m)
 {
     clt_node *node;
@@ -301,8 +301,8 @@ static clt_status bert_number(bert *m)
     return clt_language_add(&m->l, "mse", "loss", NULL, inputs, 2, NULL, &node);
 }
 
-/* Logits for each token to be the first or the last of the answer, (N,2,T). Padding has no weight in the
- * softmax, since `outside` is very low there. */
+/* Adds logits, (N,2,T), that say for each token whether it is the first or the last of the answer. Padding
+ * has no weight in the softmax, since `outside` is very low there. */
 static clt_status bert_span(bert *m, int32_t encoded)
 {
     static const int64_t order[] = {0, 2, 1};
@@ -414,7 +414,8 @@ const clt_config_part clt_family_bert = {
     .required = required,
     .check = check_rules};
 
-/* Older files have indices of positions. model.head masked does not need the head for pairs. */
+/* Older files also hold the indices of positions. With model.head = masked the head for pairs is not
+ * needed. */
 static const char *const buffers[] = {"embeddings.position_ids", "cls.seq_relationship.weight",
                                       "cls.seq_relationship.bias", NULL};
 static const char *const renamed[][2] = {

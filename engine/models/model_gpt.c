@@ -18,7 +18,8 @@ typedef struct gpt {
     const char *activation;
 } gpt;
 
-/* A linear layer whose weight is stored transposed in files, as (in, out); transformers calls it Conv1D. */
+/* Adds a linear layer whose weight is stored transposed in files, as (in, out); transformers calls it
+ * Conv1D. */
 static clt_status gpt_conv1d(gpt *m, const char *name, int64_t out, double std)
 {
     clt_node *node;
@@ -85,7 +86,7 @@ static const char *gpt_name(char *buffer, int64_t layer, const char *rest)
     return buffer;
 }
 
-/* Slice number `index` (query, key or value) of the packed projection. */
+/* Adds a layer that takes slice number `index` (query, key or value) of the packed projection. */
 static clt_status gpt_part(clt_language *m, int64_t layer, const char *rest, int64_t index, int32_t packed,
                            int32_t *out)
 {
@@ -99,8 +100,8 @@ static clt_status gpt_part(clt_language *m, int64_t layer, const char *rest, int
     return CLT_OK;
 }
 
-/* For generation: the new key and value are appended to the cache of earlier runs, and the query attends to
- * all. */
+/* Adds attention for generation: the new key and value are appended to the cache of earlier runs, and the
+ * query attends to all cached keys. */
 static clt_status gpt_attention_cached(clt_language *m, int64_t layer, const clt_attr_given *attrs)
 {
     static const char *const parts[] = {"attn.q", "attn.k", "attn.v"}, *const caches[] = {"", "attn.keys",
@@ -157,7 +158,7 @@ static clt_status gpt_layers(clt_language *l)
 {
     gpt *m = (gpt *)l;
     CLT_TRY(gpt_embed(l));
-    /* each block adds two branches to the residual stream */
+    /* scaled down because each block adds two branches to the residual stream */
     double out_std = CLT_LANGUAGE_INIT_STD / sqrt(2.0 * (double)l->layers);
     for (int64_t layer = 0; layer < l->layers; layer++) {
         l->b.graph->block++;
@@ -214,7 +215,7 @@ const clt_config_part clt_family_gpt = {.name = "gpt",
                                         .language = true};
 
 static const char *const adapted[] = {"c_attn", NULL};
-/* the causal masks of attention */
+/* causal masks of attention, which files may hold */
 static const char *const buffers[] = {".attn.bias", ".attn.masked_bias", NULL};
 static const char *const outside[] = {"lm_head", NULL};
 static const clt_model_published published = {.prefix = "transformer.",

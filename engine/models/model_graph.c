@@ -12,7 +12,7 @@
 #include "engine/ops/node.h"
 #include "engine/ops/op.h"
 
-/* What an input refers to: an output of a layer, or a field. */
+/* The source of an input: an output of a layer, or a field. */
 typedef struct source {
     int layer; /* -1: a field */
     int field, output;
@@ -23,7 +23,7 @@ typedef struct graph_layer {
     const clt_op *op;   /* NULL: there is no op with that name */
     const clt_op *near; /* if op is NULL: the op whose name is most similar, or NULL */
     const char *name;
-    bool broken; /* this layer, or one that it reads, has a mistake, so that more findings would confuse */
+    bool broken; /* this layer, or one that it reads, has a mistake; it gets no further findings */
     int n_in;
     source in[CLT_MAX_IN];
     int share; /* the layer whose parameters it uses, -1 none */
@@ -36,7 +36,7 @@ typedef struct listing {
     graph_layer *layers;
     int count;
     clt_names names; /* names of the layers, with their positions in the list */
-    int *numbered;   /* for each op: number of unnamed layers that have been named after it */
+    int *numbered;   /* for each op: number of unnamed layers that got their name from it */
     clt_findings findings;
 } listing;
 
@@ -287,7 +287,7 @@ static clt_status resolve(listing *l, graph_layer *layer, const clt_json *value,
     return CLT_OK;
 }
 
-/* The default input: the nearest earlier layer that has an output, or the field x. */
+/* Sets *out to the default input: the nearest earlier layer that has an output, or the field x. */
 static void take_previous(listing *l, int index, source *out)
 {
     *out = (source){-1, clt_model_find_field(l->b.inputs, "x"), 0};
@@ -302,7 +302,7 @@ static void take_previous(listing *l, int index, source *out)
                 "has no 'inputs', and the data has no field 'x' to start from");
 }
 
-/* Adds the inputs by which a loss compares with both classes of a mixed sample. */
+/* Gives a loss the inputs from which it learns both classes of a mixed sample and their shares. */
 static clt_status add_mixed(listing *l, graph_layer *layer)
 {
     int field[2], count;
@@ -387,7 +387,7 @@ static void report_no_loss(listing *l)
     clt_str_free(&names);
 }
 
-/* Checks that there is a loss and that every other layer's output is read. sound: all inputs could be
+/* Checks that there is a loss and that every other layer's output is read. sound: true if all inputs were
  * resolved. */
 static void check_use(listing *l, bool sound)
 {
@@ -423,7 +423,7 @@ static int waits_for(const listing *l, const graph_layer *layer)
 }
 
 /* True if the layer reads, or shares parameters with, a layer that has a mistake, so that it cannot be
- * judged. */
+ * checked. */
 static bool reads_broken(const listing *l, const graph_layer *layer)
 {
     for (int i = 0; i < layer->n_in; i++)

@@ -22,7 +22,7 @@ typedef struct llama {
     int64_t rope_original;
     const char *attention_bias, *rope_scaling;
     bool mlp_bias, head_norm, depth_init;
-    double out_std; /* deviation of initial weights of the layers that end branches */
+    double out_std; /* standard deviation of the initial weights in layers that end branches */
 } llama;
 
 /* --- keys --- */
@@ -118,7 +118,7 @@ static clt_status llama_linear(llama *m, const char *name, int32_t from, int64_t
                                &node);
 }
 
-/* Normalises each of the `heads` heads of m->at by itself. */
+/* Normalises each of the `heads` heads in m->at separately. */
 static clt_status llama_head_norm(llama *m, int64_t layer, const char *rest, int64_t heads)
 {
     char name[CLT_LANGUAGE_NAME], part[32];
@@ -136,7 +136,8 @@ static clt_status llama_head_norm(llama *m, int64_t layer, const char *rest, int
                              CLT_ATTRS(CLT_A_INTS("shape", whole, 2)));
 }
 
-/* The rotary base. With dynamic scaling it grows if the context is longer than in the original training. */
+/* The rotary base. With dynamic scaling the base grows if the context is longer than in the original
+ * training. */
 static double rope_base(const llama *m)
 {
     double length = (double)m->l.context, original = (double)m->rope_original, dim = (double)m->head_dim;

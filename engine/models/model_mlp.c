@@ -10,7 +10,7 @@
 #include "engine/ops/op.h"
 
 #define ACTIVATIONS "relu|gelu|gelu_tanh|tanh|sigmoid|silu|auto"
-#define MOST_CLASSES 16777216 /* most classes if only the data determines their number */
+#define MOST_CLASSES 16777216 /* limit on the classes if only the data determines their number */
 #define LOSSES "cross_entropy|mse|l1|bce_with_logits"
 #define NO_IGNORE_INDEX (-100) /* default of model.ignore_index: every target counts */
 

@@ -80,8 +80,8 @@ static clt_status add_level_up(unet *u, int64_t level)
     return add_conv(u, "dec", level, 2, 1);
 }
 
-/* Training minimises the sum of both losses. cross_entropy comes first, since the first loss is reported as
- * the model's loss and counts correct voxels. */
+/* Adds the head and both losses, whose sum training minimises. cross_entropy comes first, since the first
+ * loss is reported as the model's loss and counts correct voxels. */
 static clt_status add_losses(unet *u)
 {
     const clt_conv_layer layer = {.out = u->net.classes, .kernel = 1, .stride = 1, .bias = true};
@@ -126,7 +126,8 @@ static clt_status unet_read(unet *u)
     return u->levels <= MAX_LEVELS ? CLT_OK : clt_model_key_fail(b, "levels", "must be at most 8");
 }
 
-/* Sizes must halve without a remainder at each level, so that encoder and decoder have the same sizes. */
+/* Checks the sizes of x. They must halve without a remainder at each level, so that encoder and decoder have
+ * the same sizes. */
 static clt_status check_sizes(const unet *u)
 {
     const clt_shape *x = &u->net.x->shape;

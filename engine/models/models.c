@@ -107,7 +107,8 @@ clt_status clt_model_mixed_fields(const clt_model_inputs *inputs, const clt_op *
     return CLT_OK;
 }
 
-/* The name of the field whose integers a tensor holds, if only layers that move elements are between them. */
+/* The name of the field whose integers a tensor holds, if between field and tensor there are only layers
+ * that move elements. */
 static const char *root_field(const clt_graph *graph, int32_t tensor)
 {
     const clt_tensor *t = clt_graph_tensor(graph, tensor);
@@ -161,7 +162,7 @@ static clt_status declare_fields(const clt_model_inputs *inputs, clt_graph *grap
     return CLT_OK;
 }
 
-/* The error for an unknown family, which only a graph that is built without a config can name. */
+/* Fails with the error for an unknown family, which only a graph that is built without a config can name. */
 static clt_status unknown_family(const clt_json *model, const clt_json_doc *doc, const clt_json *type)
 {
     const char *names[N_FAMILIES], *word = clt_json_string_or(type, NULL);

@@ -15,7 +15,7 @@ typedef struct clt_model_field {
     /* "x" for the input, "y" for the target; other fields have the names that the data gives */
     const char *name;
     clt_dtype dtype;
-    clt_shape shape;   /* of one sample */
+    clt_shape shape;   /* shape of one sample */
     int64_t max_value; /* largest value in an index field, -1 if unknown */
 } clt_model_field;
 
@@ -24,7 +24,7 @@ typedef struct clt_model_field {
 typedef struct clt_model_inputs {
     int n_fields;
     clt_model_field field[CLT_MODEL_MAX_FIELDS];
-    double scale, mean, std; /* x becomes (x*scale - mean)/std; 1, 0, 1: unchanged */
+    double scale, mean, std; /* x becomes (x*scale - mean)/std; the values 1, 0, 1 leave x unchanged */
     /* > 0: each of this many channels of x has its own mean and std */
     int channels;
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
@@ -37,13 +37,13 @@ typedef struct clt_model_inputs {
 clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                            clt_graph *graph);
 
-/* Calls `mark` for the parameters whose names match the pattern (* matches any characters). CLT_ECONFIG
- * names the key if there are none. */
+/* Calls `mark` for the parameters whose names match the pattern (* matches any characters). If none match:
+ * CLT_ECONFIG with the name of the key. */
 clt_status clt_model_mark(clt_graph *graph, const char *key, const char *pattern,
                           void (*mark)(clt_param *param));
 
-/* Fails because a pattern has no match: CLT_ECONFIG names the key and the parameter that was perhaps
- * meant. */
+/* Fails because a pattern has no match: CLT_ECONFIG with the names of the key and of the most similar
+ * parameter. */
 clt_status clt_model_no_parameter(const clt_graph *graph, const char *key, const char *pattern);
 
 /* Properties of a finished graph that training and generation need. */
@@ -52,7 +52,7 @@ typedef struct clt_model_info {
     const clt_node *loss;     /* node of the first loss */
     const char *target_field; /* its target */
     int64_t outputs;          /* last dimension of the prediction: classes, or targets */
-    int64_t classes;          /* classes without padding: only the first `classes` outputs are classes */
+    int64_t classes;          /* number of classes: the first `classes` outputs; the others are padding */
     int64_t rows_per_sample;  /* predictions per sample: positions of a sequence */
     bool classes_first;       /* the classes are dimension 1 of the prediction, before the positions */
     bool is_classifier;       /* the loss is cross_entropy: correct classes are counted */
@@ -68,13 +68,13 @@ clt_status clt_model_build_decode(const clt_json *model, const clt_json_doc *doc
 
 /* Names of tensors in published weights of a family. */
 typedef struct clt_model_published {
-    const char *prefix;         /* prefix of the names of all parts except those in `outside` */
+    const char *prefix;         /* prefix of the names of all parts except the parts in `outside` */
     const char *const *outside; /* parts without the prefix: the output layer, other heads; ends with NULL */
-    /* The name of a tensor that every block has: the parts before and after the number of the block. */
+    /* A tensor that every block has: its name before and after the number of the block. */
     const char *block, *in_block;
-    const char *table, *places; /* embeddings of tokens and of positions; places NULL: there are none */
+    const char *table, *places; /* embeddings of tokens and of positions (NULL: there are none) */
     const char *head;           /* output layer: a copy of `table` in models whose head is tied to it */
-    /* the bias of the output layer, and the name of its copy in some files; NULL: it has none */
+    /* names of the output layer's bias, and of the bias's copy in some files; NULL: it has none */
     const char *shift, *shift_copy;
     /* a tensor that exists only if the model has biases; NULL: models always have biases */
     const char *bias;
@@ -86,7 +86,8 @@ typedef struct clt_model_published {
     /* Endings of names, each with its ending in older files; ends with {NULL, NULL}. NULL: all files have the
      * same names. */
     const char *const (*renamed)[2];
-    /* endings of tensors that are not needed, since this program computes or ignores them; ends with NULL */
+    /* endings of the names of tensors that are not needed, since this program computes or ignores them; ends
+     * with NULL */
     const char *const *buffers;
 } clt_model_published;
 

@@ -16,13 +16,13 @@ typedef struct clt_lora {
     clt_dtype base; /* storage of frozen weights */
     struct {
         const char *name;
-        bool used; /* the target names a layer */
+        bool used; /* true if the target names a layer */
     } * targets;
-    /* flags of the entries of model.lora_rank_pattern and model.lora_alpha_pattern that name a layer */
+    /* for each entry of model.lora_rank_pattern and model.lora_alpha_pattern: it names a layer */
     bool *ranks_used, *alphas_used;
-    bool *trained_used; /* flags of the entries of model.lora_modules_to_save that name a part of the model */
+    bool *trained_used; /* for each entry of model.lora_modules_to_save: it names a part */
     int n_targets, n_seen;
-    const char *seen[CLT_LORA_SEEN]; /* last parts of the names of linear layers */
+    const char *seen[CLT_LORA_SEEN]; /* last parts of linear layers' names */
 } clt_lora;
 
 /* The graph under construction. */
@@ -41,7 +41,7 @@ typedef struct clt_model_builder {
 /* Appends "file:line:column: " for the position of a value; nothing without a document. */
 void clt_model_position(const clt_json_doc *doc, const clt_json *value, clt_str *out);
 /* Puts the position of `value` before the thread's message, unless the message begins with the file's name
- * already. Returns status. */
+ * already. Returns `status`. */
 clt_status clt_model_at(const clt_json_doc *doc, const clt_json *value, clt_status status);
 /* If input `index` of `op` needs numbers and *tensor holds integers, *tensor becomes its conversion to
  * f32. */
@@ -60,7 +60,7 @@ clt_status clt_model_read_number(const clt_model_builder *b, const char *key, do
  * value. `noun`: such as "a resnet". */
 clt_status clt_model_read_class_weights(const clt_model_builder *b, const char *noun, int64_t classes,
                                         const double **out);
-/* The key model.class_weights of a config; losses: text about its effect on the loss. */
+/* The key model.class_weights of a config; losses: text about the effect of weights on the loss. */
 #define CLT_MODEL_CLASS_WEIGHTS(losses)                                                                      \
     CLT_KEY_FLOATS("model.class_weights", 0, false, 1e6, "[]",                                               \
                    "a list, one number for each class: its weight in the loss, for instance more for rare "  \
@@ -78,14 +78,14 @@ const clt_model_published *clt_model_published_of(const clt_json *model);
 /* Index of a field in inputs->field; -1: there is none. */
 int clt_model_find_field(const clt_model_inputs *inputs, const char *name);
 
-/* If the data mixes samples (data.mixup, data.cutmix), a loss has two more inputs after predictions and
- * targets: the fields y2 and share, whose indices `field` receives. *count: 2, or 0 if nothing is mixed.
- * CLT_ECONFIG for a loss without these inputs. */
+/* Finds the inputs that a loss has after predictions and targets if the data mixes samples (data.mixup,
+ * data.cutmix): the fields y2 and share, whose indices `field` receives. *count: 2, or 0 if nothing is
+ * mixed. CLT_ECONFIG for a loss without these inputs. */
 clt_status clt_model_mixed_fields(const clt_model_inputs *inputs, const clt_op *loss, int field[2],
                                   int *count);
 
-/* freeze.c: model.freeze, a pattern of names or a list of patterns. CLT_ECONFIG when a pattern matches no
- * parameter, or when no trainable parameter is left. */
+/* freeze.c: freezes the parameters that model.freeze names, a pattern or a list of patterns. CLT_ECONFIG
+ * when a pattern matches no parameter, or when no trainable parameter is left. */
 clt_status clt_model_freeze(const clt_json *model, const clt_json_doc *doc, clt_graph *graph);
 
 #endif

@@ -19,7 +19,7 @@ static const struct residual_depth {
     {50, true, {3, 4, 6, 3}},  {101, true, {3, 4, 23, 3}}, {152, true, {3, 8, 36, 3}},
 };
 
-#define EXPANSION 4 /* outputs of a bottleneck, as a multiple of its stage's channels */
+#define EXPANSION 4 /* output channels of a bottleneck, as a multiple of its stage's channels */
 
 static const struct residual_depth *find_depth(int64_t depth)
 {
@@ -36,7 +36,7 @@ bool clt_residual_known(int64_t depth, bool *bottleneck)
     return found != NULL;
 }
 
-/* Block number `index` of a stage with `planes` channels. */
+/* Adds block number `index` of a stage with `planes` channels. */
 typedef struct block {
     int stage;
     int64_t index, planes, stride;

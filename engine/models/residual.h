@@ -36,7 +36,7 @@ bool clt_residual_known(int64_t depth, bool *bottleneck);
                      "the factors of the last norm of each block start at 0, so that a block starts as the " \
                      "identity"),                                                                            \
         CLT_CONV_NET_SMOOTHING
-/* Adds the rules of these keys. */
+/* Adds the config's rules for the keys above. */
 void clt_residual_rules(clt_config_rules *rules, const char *noun, const char *depths);
 
 #endif

@@ -82,7 +82,7 @@ static bool in_range(const clt_attr_spec *spec, double value)
     return (spec->min == 0 && spec->max == 0) || (value >= spec->min && value <= spec->max);
 }
 
-/* A plain integer is a list of one. */
+/* Reads a list of integers; a plain integer is a list of one. False: it is neither. */
 static bool read_list(const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
 {
     if (clt_json_int(value, &attr->list[0]) && in_range(spec, (double)attr->list[0])) {
@@ -100,7 +100,7 @@ static bool read_list(const clt_attr_spec *spec, const clt_json *value, clt_attr
     return true;
 }
 
-/* A plain number is a list of one. */
+/* Reads a list of numbers; a plain number is a list of one. False: it is neither. */
 static bool read_numbers(clt_graph *graph, const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
 {
     size_t count = clt_json_typeof(value) == CLT_JSON_ARRAY ? clt_json_count(value) : 1;
@@ -187,9 +187,9 @@ static void parse_one(clt_graph *graph, attr_problems *p, const clt_attr_spec *s
     problem(p, value, spec->name, what);
 }
 
-/* The attribute that an unknown key probably stands for: the most similar of the missing required ones; or
- * the only missing one, if no other key is unknown; else the most similar of all. *missing: the result is a
- * required attribute that is missing. */
+/* Guesses which attribute an unknown key stands for: the most similar required attribute that is missing;
+ * else, if only one required attribute is missing and no other key is unknown, that one; else the most
+ * similar of all names. *missing: the result is a missing required attribute. */
 static const char *meant(const clt_op *op, const clt_json *attrs, const char *key, bool *missing)
 {
     const char *required[CLT_MAX_ATTRS], *names[CLT_MAX_ATTRS + 4] = {"op", "name", "inputs", "share"};

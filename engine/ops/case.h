@@ -18,7 +18,7 @@
 #define CLT_CASE_F32(...) CLT_CASE_INPUT(CLT_F32, CLT_FILL_NORMAL, 0, __VA_ARGS__)
 #define CLT_CASE_FLOAT(dtype, ...) CLT_CASE_INPUT(dtype, CLT_FILL_NORMAL, 0, __VA_ARGS__)
 #define CLT_CASE_INDEX(dtype, limit, ...) CLT_CASE_INPUT(dtype, CLT_FILL_INDEX, limit, __VA_ARGS__)
-/* Numbers that stay the same for `mean` elements on average. */
+/* Whole numbers in runs of equal ones, which are `mean` elements long on average. */
 #define CLT_CASE_RUNS(dtype, mean, ...) CLT_CASE_INPUT(dtype, CLT_FILL_RUNS, mean, __VA_ARGS__)
 #define CLT_CASE_BINARY(dtype, ...) CLT_CASE_INPUT(dtype, CLT_FILL_BINARY, 0, __VA_ARGS__)
 /* Whole numbers from -3 to 3, so that the maximum of a row occurs several times. */

@@ -38,7 +38,7 @@ static inline uint64_t clt_local_rows(const ocl_device_desc *device, uint64_t ro
     return local;
 }
 
-/* Work-group size (a power of two) of kernels where one group works on `elements` together. */
+/* Work-group size (a power of two) of kernels where the items of one group share `elements` elements. */
 static inline uint64_t clt_local_group(const ocl_device_desc *device, uint64_t elements)
 {
     uint64_t limit = clt_group_limit(device), local = limit < 32 ? 1 : 32;
@@ -47,8 +47,8 @@ static inline uint64_t clt_local_group(const ocl_device_desc *device, uint64_t e
     return local;
 }
 
-/* *items: the work-items of a group that the tuning record asks for, else `standard`. CLT_EUNSUPPORTED if
- * the device cannot run groups of this size. Call it before emitting anything. */
+/* *items: the group size from the tuning record, or `standard` if it has none. CLT_EUNSUPPORTED if the
+ * device cannot run groups of this size. Call it before the first emission. */
 static inline clt_status clt_tuned_items(ocl_emitter *e, const char *name, uint64_t standard, uint64_t *items)
 {
     *items = (uint64_t)ocl_tuned(e, name, (int)standard);
@@ -57,7 +57,8 @@ static inline clt_status clt_tuned_items(ocl_emitter *e, const char *name, uint6
                  (unsigned long long)*items);
     return CLT_OK;
 }
-/* Values worth trying: ITEMS where a group works on one row, LOCAL where every item has its own row. */
+/* Tunable group sizes and the values to try: ITEMS where a group works on one row, LOCAL where every item
+ * has its own row. */
 #define CLT_TUNABLE_ITEMS                                                                                    \
     {                                                                                                        \
         "items", 4,                                                                                          \
@@ -73,8 +74,8 @@ static inline clt_status clt_tuned_items(ocl_emitter *e, const char *name, uint6
         }                                                                                                    \
     }
 
-/* Defines WIDE if element indices need 64 bits: from half the 32-bit range on, since the global size is
- * rounded up. */
+/* Defines WIDE if element indices need 64 bits: from 2^31 elements on, because the global size is rounded
+ * up. */
 static inline void clt_define_wide(ocl_emitter *e, uint64_t elements)
 {
     ocl_define(e, "WIDE", elements >= (1ull << 31));
@@ -122,8 +123,8 @@ static inline void clt_arg_step(ocl_emitter *e, const clt_call *call)
     ocl_arg_in(e, call->step, CLT_U32, (uint64_t)clt_call_elements(call, call->step));
 }
 
-/* Adds the loss scale, LOSS_SCALE_ARGS of a kernel. Without one the pointer is the step block, which is not
- * read. */
+/* Adds the loss scale as the arguments LOSS_SCALE_ARGS. Without a scale, the step block is passed as its
+ * pointer, and the kernel does not read it. */
 static inline void clt_arg_loss_scale(ocl_emitter *e, const clt_call *call)
 {
     bool has_scale = call->loss_scale >= 0;

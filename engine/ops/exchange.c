@@ -3,7 +3,8 @@
  * Emits the two host commands of an exchange between ranks. */
 #include "engine/ops/exchange.h"
 
-/* Both commands name both tensors, because their memory is in use from the first command to the second. */
+/* Emits one of the two host commands. Both name both tensors, because their memory is in use from the first
+ * command to the second. */
 static void emit_half(ocl_emitter *e, const clt_call *call, clt_host_code code, int32_t own, int32_t all,
                       uint64_t elements)
 {

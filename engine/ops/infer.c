@@ -60,7 +60,7 @@ clt_status clt_infer_view(clt_infer *ctx, int input, const clt_shape *shape)
     return CLT_OK;
 }
 
-/* A layer with `share` uses the parameter with the same suffix of the layer that `share` names. */
+/* Gives a layer with `share` the parameter with the same suffix of the layer that `share` names. */
 static clt_status share_param(clt_infer *ctx, const char *suffix, const clt_shape *shape)
 {
     const clt_node *owner = ctx->graph->nodes[ctx->node->share];
@@ -94,7 +94,7 @@ clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *
     param->name = param->file_name = clt_graph_tensor(graph, tensor)->name;
     param->shape = *shape;
     param->init = init;
-    bool shift = strcmp(suffix, "bias") == 0; /* never decays, whatever its shape */
+    bool shift = strcmp(suffix, "bias") == 0; /* never decays, not even with several dimensions */
     param->group = shape->ndim >= 2 && !shift ? CLT_GROUP_DECAY : CLT_GROUP_NO_DECAY;
     param->lr_scale = 1.0f;
     param->shard_dim = -1;

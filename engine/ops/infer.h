@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an op can declare while its shapes are inferred: outputs, views, parameters, saved tensors, losses. */
+ * The declarations that an op can make while its shapes are inferred: outputs, views, parameters, saved
+ * tensors, losses. */
 #ifndef ENGINE_OPS_INFER_H
 #define ENGINE_OPS_INFER_H
 
@@ -12,11 +13,12 @@ typedef struct clt_infer {
 } clt_infer;
 const clt_tensor *clt_infer_in(const clt_infer *ctx, int index);
 clt_status clt_infer_out(clt_infer *ctx, clt_dtype dtype, const clt_shape *shape);
-/* The output shares the bytes of input `input`. */
+/* Declares an output that shares the bytes of input `input`. */
 clt_status clt_infer_view(clt_infer *ctx, int input, const clt_shape *shape);
-/* Parameter "<node>.<suffix>", or the parameter of the node it shares with, if the shapes are equal. */
+/* Declares the parameter "<node>.<suffix>", or uses the parameter of the node it shares with, if the shapes
+ * are equal. */
 clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *shape, clt_init init);
-/* A buffer "<node>.<suffix>", f32 (see clt_param). The node's forward work writes it if
+/* Declares the buffer "<node>.<suffix>", f32 (see clt_param). The node's forward work writes it if
  * clt_call.update_buffers is set. averaged: after each step the buffer becomes its mean over the ranks. */
 clt_status clt_infer_buffer(clt_infer *ctx, const char *suffix, const clt_shape *shape, clt_init init,
                             bool averaged);

@@ -51,14 +51,16 @@ clt_status clt_graph_add_op(clt_graph *graph, const char *op, const char *name, 
 clt_status clt_graph_add(clt_graph *graph, const char *op, const char *name, const clt_json *attrs,
                          const clt_json_doc *doc, const int32_t *inputs, int n_inputs, const char *share,
                          clt_node **out);
-/* The same with the attributes as JSON text ("{\"out\":10}"), for tables of cases and tests. */
+/* Adds a node like clt_graph_add, with the attributes as JSON text ("{\"out\":10}"), for tables of cases and
+ * tests. */
 clt_status clt_graph_add_text(clt_graph *graph, const char *op, const char *name, const char *attrs,
                               const int32_t *inputs, int n_inputs, clt_node **out);
 
 /* Fills node->attr from a JSON object (or NULL) by the op's list of attributes. Unknown keys, wrong types
  * and values out of range are CLT_ECONFIG; one message names all of them. */
 clt_status clt_attrs_parse(clt_graph *graph, clt_node *node, const clt_json *attrs, const clt_json_doc *doc);
-/* The same for attributes given by code; a name or type that the op does not have is CLT_EINTERNAL. */
+/* Fills node->attr from attributes given by code; a name or type that the op does not have is
+ * CLT_EINTERNAL. */
 clt_status clt_attrs_take(clt_graph *graph, clt_node *node, const clt_attr_given *attrs);
 
 #endif

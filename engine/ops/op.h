@@ -29,12 +29,12 @@ typedef struct clt_attr_spec {
     bool required;
     double default_value, min, max; /* BOOL: 0 or 1; CHOICE: index; INTS, FLOATS: each element */
     const char *choices;            /* CHOICE */
-    const char *help;               /* with unit where there is one */
-    bool no_default;                /* leaving it out has a meaning, which `help` explains */
+    const char *help;               /* help text, with the unit if there is one */
+    bool no_default;                /* not setting it has a meaning, which `help` explains */
 } clt_attr_spec;
 
-/* Rows of a table of attributes; kind: INT, FLOAT and so on; more members may follow. Both limits 0: none.
- * OPEN: an attribute without a default. */
+/* Rows of a table of attributes; kind: INT, FLOAT and so on; more members may follow. Two limits of 0 mean
+ * that there is no limit. OPEN: an attribute without a default. */
 #define CLT_SPEC(kind, word, text, ...)                                                                      \
     {                                                                                                        \
         .name = word, .type = CLT_ATTR_##kind, .help = text, __VA_ARGS__                                     \
@@ -62,7 +62,7 @@ typedef enum clt_doc_data {
     CLT_DOC_DECODE   /* x (1) i32 below 256, position (1) i32, y a class below 10 */
 } clt_doc_data;
 
-/* What `cltrain ops` prints for an op besides its summary and its attributes. */
+/* The text that `cltrain ops` prints for an op after its summary and its attributes. */
 typedef struct clt_op_doc {
     const char *text;    /* its use, in sentences */
     const char *inputs;  /* a line for each: name, shape, types */
@@ -98,16 +98,16 @@ typedef struct clt_call {
     bool tf32;
     bool again; /* forward is repeated for backward, see CLT_OP_REPEATS_BY_SAVED */
     /* If `ranks` is more than 1, statistics of a micro-batch are taken over the samples of all these ranks
-     * (engine/ops/exchange.h), of which at least `present` have a micro-batch. absent: this rank has none;
-     * emit only what it contributes to the exchange. */
+     * (engine/ops/exchange.h). At least `present` of these ranks have a micro-batch. absent: this rank has
+     * none; emit only its contribution to the exchange. */
     int32_t ranks, present;
     bool absent;
     int32_t in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
-    /* Forward: if not NULL, output 0 will be normalised by the moments of its channels, taken over all other
-     * dimensions (the rows of its memory, which is channels-last). A variant that can compute them while it
-     * stores the output fills this in; other variants set 0 blocks. */
+    /* Forward: if not NULL, the next work normalises output 0 by the moments of its channels, taken over all
+     * other dimensions (the rows of a channels-last tensor). A variant that can compute them while it stores
+     * the output fills this in; other variants set 0 blocks. */
     ocl_moments *moments;
-    /* moments_of_input: forward: moments of input 0 if its producer left them, else NULL */
+    /* moments_of_input: forward: moments of input 0 if the work that wrote it computed them, else NULL */
     const ocl_moments *moments_of_input;
     int32_t step;     /* step block (SB_WORDS u32) */
     int32_t constant; /* the node's constant (clt_infer_constant), -1 */
@@ -154,11 +154,11 @@ typedef struct clt_ref_call {
     /* Magnitudes of the terms of loss_record[0] and [1]; forward adds to them. Where terms cancel, rounding
      * errors are relative to these. */
     double loss_terms[2];
-    /* Number of ranks that exchange records (1: no exchange); this is rank `rank`. Others:
-     * clt_op_ref.peer. */
+    /* Number of ranks that exchange records (1: no exchange); this is rank `rank`. The records of other
+     * ranks: clt_op_ref.peer. */
     int ranks, rank;
-    /* In the backward pass the gradients of the other ranks are 0: for finite differences, which know only
-     * the outputs of this rank. */
+    /* In the backward pass the output gradients of other ranks are 0. Finite differences need this, because
+     * they see only the outputs of this rank. */
     bool peers_quiet;
 } clt_ref_call;
 
@@ -170,13 +170,14 @@ typedef enum clt_fill {
     CLT_FILL_WHOLE,  /* whole numbers from -3 to 3 */
     CLT_FILL_WIDE,   /* N(0,1) times 8 */
     CLT_FILL_STRAY,  /* integers in [0, fill_max), and some out of range: fill_max or, in signed types, -1 */
-    /* numbers that stay the same for fill_max elements on average: the index of the first one of a run */
+    /* whole numbers in runs of equal ones, fill_max long on average: each is the index of its run's first
+     * element */
     CLT_FILL_RUNS,
     CLT_FILL_NAN,    /* N(0,1), and some NaN */
     CLT_FILL_LOWEST, /* N(0,1), and minus infinity in half of the elements */
     /* N(0,1), with 120 added to one in fill_max elements: exp of the distance to another element overflows */
     CLT_FILL_PEAKS,
-    CLT_FILL_SWEEP, /* from -120 to 120 in steps of 1/4, again and again */
+    CLT_FILL_SWEEP, /* repeats the numbers from -120 to 120 in steps of 1/4 */
     CLT_FILL_POSITIVE
 } clt_fill;
 
@@ -215,12 +216,14 @@ typedef struct clt_op_ref {
     void (*backward)(clt_ref_call *call); /* NULL: not differentiable */
     const clt_op_case *cases;
     int n_cases;
-    double tolerance; /* default multiple of eps32 * max(1, |ref|, scale of the sum) */
+    /* for cases without a tolerance: a multiple of eps32 * max(1, |ref|, scale of the sum) */
+    double tolerance;
     /* Sizes at which `cltrain bench ops` times the op; the checker does not run them. Names are unique within
      * the op: "large" -> bench ops 'softmax.large'. */
     const clt_op_case *timed;
     int n_timed;
-    /* For cases with ranks: element `element` (f32) of the record that rank `rank` gives in a pass. */
+    /* For cases with ranks: returns element `element` (f32) of the record that rank `rank` gives in that
+     * pass. */
     double (*peer)(const clt_ref_call *call, bool backward, int rank, int64_t element);
 } clt_op_ref;
 
@@ -252,9 +255,9 @@ enum {
      * first run instead of computing them again: statistics, whose passes over the input would cost more
      * than the output. */
     CLT_OP_REPEATS_BY_SAVED = 1 << 17,
-    CLT_OP_EXCHANGES = 1 << 18, /* with call.ranks its work may exchange records with other ranks */
+    CLT_OP_EXCHANGES = 1 << 18, /* if call.ranks > 1, its work may exchange records with other ranks */
     /* Forward in training needs the moments of each channel of input 0, unless the node's buffers are
-     * frozen, and uses those that the work before it left (clt_call.moments_of_input). */
+     * frozen, and uses the moments that the work before it computed (clt_call.moments_of_input). */
     CLT_OP_TAKES_MOMENTS = 1 << 19,
     CLT_OP_REGRESSION = 1 << 20, /* a loss that measures how far predictions and targets are apart */
     /* For half-precision runs with precision.residual f32 (engine/plan/passes/pass_precision.c). FOLLOWS:
@@ -295,8 +298,8 @@ typedef struct clt_op {
     /* Inputs that may be overwritten by their gradient, bit i = input i. */
     uint32_t in_place_inputs;
     /* Variants whose names begin with `rounding_variant` (NULL: none) round values between two products to
-     * the 16-bit storage type, as matrix units need them. roundings: the error that this may add to the
-     * results, in half units of that type, relative to the largest result. */
+     * the 16-bit storage type, as matrix units need them. roundings: a limit on the error that this adds to
+     * a result, as a multiple of the largest result times that type's rounding error (half an ulp). */
     const char *rounding_variant;
     double roundings;
     /* The variant whose results are rounded even if inputs are small integers, since it multiplies by
@@ -333,7 +336,7 @@ typedef struct clt_op {
 #define CLT_DOC_CLASSES_AFTER                                                                                \
     .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}"
 /* Defines the record of an op: its formula, the least and the largest number of inputs; the rest are members
- * of clt_op. Its documentation stands before it. */
+ * of clt_op. CLT_OP_DOC comes before it. */
 #define CLT_OP_DEFINE(op, formula, least, most, ...)                                                         \
     const clt_op clt_op_##op = {.name = #op,                                                                 \
                                 .summary = formula,                                                          \
@@ -342,14 +345,14 @@ typedef struct clt_op {
                                 .max_in = most,                                                              \
                                 .ref = &clt_op_##op##_ref,                                                   \
                                 __VA_ARGS__}
-/* Members of a record: the table of attributes; both directions, for ops that need only
- * word_forward_variants and word_backward_variants. */
+/* CLT_OP_ATTRS sets a record's table of attributes. CLT_OP_VARIANTS sets both directions of an op that needs
+ * only the lists word_forward_variants and word_backward_variants. */
 #define CLT_OP_ATTRS(table) .attrs = table, .n_attrs = sizeof table / sizeof table[0]
 #define CLT_OP_VARIANTS(word)                                                                                \
     .forward = {.variants = word##_forward_variants}, .backward = {.variants = word##_backward_variants}
 
 /* Defines the variants fn_variant_<first> and fn_variant_<last> of `clt_status fn(ocl_emitter *, const
- * clt_call *, ...)`, whose third argument says which variant is meant. The first is for devices that like
+ * clt_call *, ...)`, whose third argument says which variant to emit. The first is for devices that like
  * work-groups; the last is for devices that like vectors, and any device can run it. */
 #define CLT_TWO_VARIANTS(fn, first, first_value, caps, first_tunables, last, last_value, last_tunables)      \
     static clt_status fn##_##first(ocl_emitter *e, const void *call)                                         \
@@ -386,7 +389,7 @@ const clt_op *clt_op_near(const char *name);
 const char *clt_op_hint(const char *name, char *buffer, size_t size);
 /* All registered ops in the order of ops.def. */
 const clt_op *const *clt_op_list(int *count);
-/* The value of an attribute by name; an empty one if the op has none of this name. */
+/* The value of an attribute by name; an empty attribute if the op has none of this name. */
 const clt_attr *clt_node_attr(const clt_node *node, const char *name);
 
 /* Helpers for emission (engine/ops/elementwise/op_emit.c). */
@@ -396,10 +399,10 @@ static inline const clt_tensor *clt_call_tensor(const clt_call *call, int32_t id
 }
 /* Defines `name`, such as DT, as a type of a kernel. */
 void clt_define_dtype(ocl_emitter *e, const char *name, clt_dtype dtype);
-/* dst = src, elementwise, between storage types. */
+/* Emits dst = src, elementwise, between storage types. */
 void clt_emit_convert(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
                       uint64_t elements);
-/* dst (+)= src, elementwise; used by views and sums. */
+/* Emits dst (+)= src, elementwise; used by views and sums. */
 void clt_emit_copy_grad(ocl_emitter *e, int32_t dst, int32_t src, clt_dtype dtype, uint64_t elements,
                         bool accumulate);
 /* Zeros elements [first, first + elements) of a gradient by a kernel: some drivers run a fill command on a

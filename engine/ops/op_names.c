@@ -7,7 +7,7 @@
 #include "engine/ops/op.h"
 
 typedef struct other_name {
-    const char *name; /* in lower case, without '_' and '-' */
+    const char *name; /* the name in lower case, without '_' and '-' */
     const char *op;   /* NULL: there is none */
     const char *note; /* or NULL */
 } other_name;

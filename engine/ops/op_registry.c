@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of ops, made from ops.def: clt_op_<name> is defined in op_<name>.c. Knows names only. */
+ * The table of ops, made from ops.def: clt_op_<name> is defined in op_<name>.c. Knows only names of ops. */
 #include <stddef.h>
 #include <string.h>
 

@@ -27,7 +27,7 @@ static void define_adamw(ocl_emitter *e, const double *value)
     ocl_define(e, "DECOUPLED", 1);
 }
 
-/* 1 - beta is computed in double: 1.0f - 0.999f has a relative error of 1e-5. */
+/* Adds the scalars. 1 - beta is computed in double: 1.0f - 0.999f has a relative error of 1e-5. */
 static void arguments(ocl_emitter *e, const double *value)
 {
     ocl_arg_f32(e, (float)(1.0 - value[BETA1]));

@@ -2,8 +2,8 @@
  *
  * LAMB (You and others, "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", 2020):
  * Adam's step with decoupled weight decay, scaled by a trust ratio so that its length follows the norm of
- * the parameter. By default only parameters that decay have a trust ratio, as in NVIDIA's apex; trust_all
- * is its NVLAMB. */
+ * the parameter. By default only parameters that decay have a trust ratio, as in NVIDIA's apex; with
+ * trust_all all parameters have one, as in apex's NVLAMB. */
 #include <math.h>
 
 #include "engine/optim/optimizer.h"
@@ -45,7 +45,7 @@ static bool adapts(const double *value, bool decays, bool matrix)
     return value[TRUST_ALL] > 0 || decays;
 }
 
-/* Updates the states and returns the step of an element for learning rate and trust ratio 1. */
+/* Updates the states and returns the step of an element for a learning rate and a trust ratio of 1. */
 static double step_of(const double *value, const clt_update_factors *f, double gradient, double p,
                       double *state)
 {

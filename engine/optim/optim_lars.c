@@ -64,7 +64,7 @@ static void reference(const double *value, const clt_update_factors *f, double g
 }
 
 /* The caller multiplies the result by the trust ratio. The momentum buffer contains the ratio already, so
- * its rounding error is divided by the ratio here. */
+ * the buffer's rounding error is divided by the ratio here. */
 static double spread(const double *value, const clt_update_factors *f, double error, double g,
                      const double *before, const double *after)
 {

@@ -2,7 +2,7 @@
  *
  * Muon (Jordan and others, "Muon: An optimizer for hidden layers in neural networks", 2024), as in
  * torch.optim.Muon: the momentum of a weight matrix is made nearly orthogonal by five Newton-Schulz steps,
- * here in f32, so that an update changes all directions alike. Matrices of one shape are computed in one
+ * here in f32, so that an update changes all directions equally. Matrices of one shape are computed in one
  * batch. Vectors, embeddings and the last layer are updated as by AdamW. */
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "engine/base/mem.h"
 #include "engine/optim/optimizer.h"
 
-/* The factor on the learning rate of a matrix. */
+/* The factor by which a matrix's learning rate is multiplied. */
 #define SCALES "match_rms_adamw|original"
 enum { MATCH_RMS_ADAMW, ORIGINAL };
 
@@ -33,12 +33,12 @@ static const clt_config_key keys[] = {
                     "matrices that AdamW updates as well, by name: * matches any characters, \"*.attn.*\""),
     CLT_KEY_END};
 
-/* X' = a X + b G X + c G G X with G = X X^T, five times. */
+/* Five steps X' = a X + b G X + c G G X with G = X X^T. */
 #define STEPS 5
 static const double a = 3.4445, b = -4.7750, c = 2.0315;
 #define LEAST_NORM 1e-7
-/* The first rounding error grows like a small X does, by a^5 = 485; this is twice that, because later errors
- * grow less. */
+/* The first rounding error grows by a^5 = 485, as a small X does. Later errors grow less, so twice that
+ * factor covers all of them. */
 #define MATRIX_ERROR 1000
 
 static int states(const double *value)
@@ -82,7 +82,7 @@ static double matrix_rate(const double *value, int64_t rows, int64_t cols)
 
 /* Emits the products of a batch, from tensors whose matrices are `stride` elements apart. */
 typedef struct operands {
-    int32_t a, b, c, add; /* c = alpha a b + add; add -1: nothing is added */
+    int32_t a, b, c, add; /* c = alpha a b + add; if `add` is -1, nothing is added */
     int64_t stride_a, stride_b, stride_c;
     double alpha;
 } operands;
@@ -103,9 +103,9 @@ static clt_status multiply(ocl_emitter *e, const clt_matrix_batch *batch, ocl_ge
 
 /* Each step adds X and G to products of them; a product can add a matrix only without a factor. So with P =
  * G + c/b G G the step is X' = a (X + b/a P X), and the powers of a are multiplied in at the end. For a tall
- * X the smaller G is on the other side: X P with G = X^T X. The same form is used for every X if sums must
- * have the same order on all devices, because a product of rows with rows is summed in vectors, whose width
- * depends on the device. */
+ * X the smaller G is on the other side: X P with G = X^T X. If sums must have the same order on all devices,
+ * every X uses the form for a tall X: the other one multiplies rows with rows, which is summed in vectors,
+ * whose width depends on the device. */
 static clt_status orthogonalise(ocl_emitter *e, const clt_matrix_batch *batch, int32_t *result,
                                 double *factor)
 {
@@ -152,8 +152,8 @@ static double spread(const double *value, const clt_update_factors *f, double er
     return value[OTHERS] * clt_optimizer_adamw.spread(value + BETA1, f, error, g, before, after);
 }
 
-/* x' = a x + (b G + c G G) x with G = x x^T; g and h have room for rows x rows, `next` for as many elements
- * as x. */
+/* Computes x' = a x + (b G + c G G) x with G = x x^T; g and h have room for rows x rows, `next` for as many
+ * elements as x. */
 static void step_reference(int64_t rows, int64_t cols, double *x, double *g, double *h, double *next)
 {
     for (int64_t i = 0; i < rows; i++)

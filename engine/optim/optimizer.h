@@ -19,7 +19,7 @@
  * after the one before. The gaps between them are zero and stay zero. */
 typedef struct clt_matrix_batch {
     int64_t rows, cols, count, stride;
-    int32_t x, y; /* two tensors with room for them; x holds the matrices */
+    int32_t x, y; /* two tensors with room for the matrices; x holds them */
     bool plain;   /* compute products only by operations that every device does in the same order */
 } clt_matrix_batch;
 
@@ -27,7 +27,7 @@ typedef struct clt_matrix_batch {
 typedef struct clt_update_factors {
     double gradient;  /* factor on gradients: clip factor divided by the loss scale */
     double lr, decay; /* learning rate and weight decay of this parameter */
-    double correction[CLT_OPTIMIZER_CORRECTIONS]; /* of this update */
+    double correction[CLT_OPTIMIZER_CORRECTIONS]; /* the corrections of this update */
     double trust;                                 /* trust ratio of this parameter; 1 where it has none */
 } clt_update_factors;
 
@@ -37,11 +37,11 @@ typedef struct clt_optimizer {
     const clt_config_part *config;
     const char *program, *kernel; /* "adam" for engine/optim/adam.cl, which includes update.clh */
     /* Names of the two kernels that compute trust ratios, for an optimizer that needs norms of each
-     * parameter (update.clh). NULL: it does not. */
+     * parameter (update.clh). NULL: it needs none. */
     const char *norms, *ratio;
     double flops;                                        /* per element */
     int (*states)(const double *value);                  /* number of states */
-    void (*define)(ocl_emitter *e, const double *value); /* adds macros to its program; NULL: none */
+    void (*define)(ocl_emitter *e, const double *value); /* adds macros to the program; NULL: none */
     /* adds scalars after the arguments common to all */
     void (*arguments)(ocl_emitter *e, const double *value);
     /* Corrections of update t, which counts from 1. NULL: it has none, and they are 0. */
@@ -58,9 +58,9 @@ typedef struct clt_optimizer {
     double (*second)(const double *value, const clt_update_factors *f, double gradient, double p,
                      const double *state);
     double (*trust)(const double *value, const clt_update_factors *f, double norm, double second_norm);
-    /* An upper bound, in units of the learning rate, of the error of the parameter if the gradient g (with
-     * weight decay where that is added to it) has the error `error` and the update is computed in f32.
-     * before, after: its states. */
+    /* Returns a bound, in units of the learning rate, on the error of the updated parameter. The update is
+     * computed in f32 from the gradient g (with weight decay where that is added to it), whose error is
+     * `error`. before, after: the states before and after the update. */
     double (*spread)(const double *value, const clt_update_factors *f, double error, double g,
                      const double *before, const double *after);
     /* Only for an optimizer that updates whole matrices, namely the parameters for which `adapts` is true
@@ -69,7 +69,7 @@ typedef struct clt_optimizer {
      * subtracts the result from the parameters, times the learning rate and `matrix_rate`. NULL: every
      * parameter is updated element by element. */
     const char *gather, *apply;
-    int matrix_states; /* how many of the states a matrix has */
+    int matrix_states; /* number of states that a matrix has */
     /* key with patterns of parameters that are updated element by element although they are matrices */
     const char *elementwise;
     clt_status (*orthogonalise)(ocl_emitter *e, const clt_matrix_batch *batch, int32_t *result,
@@ -81,11 +81,11 @@ typedef struct clt_optimizer {
     double matrix_error; /* error of an element of the result, in f32 roundings, at rate 1 */
 } clt_optimizer;
 
-/* NULL-terminated. */
+/* All optimizers; NULL after the last. */
 extern const clt_optimizer *const clt_optimizers[];
-/* NULL: there is no optimizer of that name. */
+/* Returns NULL if there is no optimizer with this name. */
 const clt_optimizer *clt_optimizer_find(const char *name);
-/* Reads the values of its keys from a config. */
+/* Reads the values of the optimizer's keys from a config. */
 void clt_optimizer_read(const clt_optimizer *optimizer, const clt_config *config,
                         double value[CLT_OPTIMIZER_VALUES]);
 
@@ -103,8 +103,8 @@ void clt_optimizer_read(const clt_optimizer *optimizer, const clt_config *config
     CLT_KEY_FLOAT_OPEN("optimizer.eps", 0, true, 1, false, "1e-08", "",                                      \
                        "added to the root of the second moment")
 
-/* The factor that clips gradients of that norm to the limit; 1 if the limit is 0 (none). The formula of the
- * kernel update_finish. */
+/* The factor that clips gradients with the norm `norm` to `limit`; 1 if `limit` is 0 (no clipping). The
+ * kernel update_finish has the same formula. */
 double clt_clip_reference(double limit, double norm);
 
 #define CLT_OPTIMIZER(name) extern const clt_optimizer clt_optimizer_##name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of optimizers, made from optimizers.def. Knows names only. */
+ * The table of optimizers, made from optimizers.def. Knows only names of optimizers. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>

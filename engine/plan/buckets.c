@@ -13,7 +13,7 @@ typedef struct table {
     clt_bucket *list;
     size_t count, capacity;
     clt_bucket_sizes sizes;
-    uint64_t first; /* first element of the next bucket in the slab */
+    uint64_t first; /* the first element that the next bucket will have in the slab */
 } table;
 
 static void table_end_scope(table *t)
@@ -37,8 +37,8 @@ static clt_status append(table *t, int32_t slab, uint64_t end)
     return CLT_OK;
 }
 
-/* Cuts the range from t->first to `end` into buckets of about equal size. The last one also takes what
- * lies after the last multiple of GRAIN. */
+/* Cuts the range from t->first to `end` into buckets of about equal size. The last bucket also takes the
+ * elements after the last multiple of GRAIN. */
 static clt_status cut(table *t, int32_t slab, uint64_t end)
 {
     while (t->first < end) {

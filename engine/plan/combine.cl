@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over the micro-batches of a step as a binary tree, so that they round alike however many ranks
- * share the micro-batches (engine/plan/emit_combine.c). The number of the micro-batch is the binary
+ * Sums over the micro-batches of a step as a binary tree, so that they round equally for any number of ranks
+ * that share the micro-batches (engine/plan/emit_combine.c). The number of the micro-batch is the binary
  * counter: level n holds the sum of 2^n micro-batches while bit n is set. Knows flat arrays of f32 only.
  *
  *   -DLEVELS=1..8: a rank has 2^LEVELS micro-batches

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two commands of combine.cl, which add what the micro-batches of a step compute as a binary tree.
- * emit_combine.c emits them for a plan; the checker runs them on arrays of its own. */
+ * The two commands of combine.cl, which add up the results of a step's micro-batches as a binary tree.
+ * emit_combine.c emits them for a plan; the checker runs them on its own arrays. */
 #ifndef ENGINE_PLAN_COMBINE_H
 #define ENGINE_PLAN_COMBINE_H
 
@@ -19,7 +19,8 @@ typedef struct clt_tree_sums {
 /* Adds `value` to the sums that wait on the levels. After the last micro-batch `value` is `factor` times the
  * sum of all. */
 void clt_tree_emit_sums(ocl_emitter *e, const clt_tree_sums *sums, float factor, clt_style style);
-/* The first micro-batch copies `value` to `start`, every other one copies `start` to `value`. */
+/* Emits the start of a micro-batch: the first one copies `value` to `start`, the others copy `start` to
+ * `value`. */
 void clt_tree_emit_start(ocl_emitter *e, const clt_tree_sums *sums, ocl_tensor_ref start, clt_style style);
 
 #endif

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Derived tensors that a plan keeps: functions of a parameter alone, such as the transformed windows of
- * Winograd's algorithm. Their commands are placed at the first work that reads them, after the wait for
- * gathered parameters. They are skipped while their results are valid (realize.c): in training for the rest
- * of a step, in evaluation and prediction until the end. 16-bit copies of parameters (arenas.h) are not made
- * here: the update already holds the values and writes them itself. */
+ * Derived tensors that a plan keeps: functions of one parameter and nothing else, such as the transformed
+ * windows of Winograd's algorithm. Their commands are placed at the first work that reads them, after the
+ * wait for gathered parameters. They are skipped while their results are valid (realize.c): in training for
+ * the rest of a step, in evaluation and prediction until the end. 16-bit copies of parameters (arenas.h) are
+ * not made here: the update already holds the values and writes them itself. */
 #include <string.h>
 
 #include "engine/plan/plan_internal.h"
 
-/* A tensor is kept if its commands take at least 1 / LEAST of the time of the work that reads it;
- * otherwise it is not worth its memory. Measured on a CPU with 512-bit vectors: transforming the windows
- * of ResNet-50 moves 29 GB/s while products compute 400 GFLOP/s, so a byte takes as long as BALANCE
+/* A tensor is kept if its commands take at least 1 / LEAST of the time of the work that reads it; otherwise
+ * keeping it is not worth the memory. Measured on a CPU with 512-bit vectors: transforming the windows of
+ * ResNet-50 moves 29 GB/s while products compute 400 GFLOP/s, so a byte takes as long as BALANCE
  * operations. */
 #define BALANCE 14.0
 #define LEAST 64.0
 
-/* The fraction of its computations that keeping it saves. */
+/* The fraction of a derived tensor's computations that is saved if the tensor is kept. */
 static double saved(const clt_plan *plan, const clt_param *param)
 {
     bool changes = plan->options.mode == CLT_PLAN_TRAIN && clt_param_is_trained(param);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * With options.tree the gradients of a step's micro-batches are added as a binary tree over their numbers,
- * ((0+1)+(2+3))+..., not one after the other. Ranks with neighbouring micro-batches compute subtrees of it,
- * and comm/ adds these in the same order (comm/sums.c): the same bits for 1, 2, 4 ... ranks. BACKWARD writes
- * the gradient of each micro-batch, then the commands of this file add it to the sums that wait on the
- * levels of the tree (combine.cl). These commands are part of BACKWARD: with several ranks they come just
- * before the sum of their bucket is posted (pass_sync.c), otherwise at the end. Loss records are added in
- * the same way. Buffers that ranks average become the mean over the micro-batches, which all start from the
- * same values. */
+ * ((0+1)+(2+3))+..., instead of one after the other. Ranks with neighbouring micro-batches compute subtrees
+ * of it, and comm/ adds these in the same order (comm/sums.c): the same bits for 1, 2, 4 ... ranks. BACKWARD
+ * writes the gradient of each micro-batch, then the commands of this file add it to the sums that wait on
+ * the levels of the tree (combine.cl). These commands are part of BACKWARD: with several ranks they come
+ * just before the sum of their bucket is posted (pass_sync.c), otherwise at the end. Loss records are added
+ * in the same way. Buffers that ranks average become the mean over the micro-batches, which all start from
+ * the same values. */
 #include "engine/plan/combine.h"
 #include "engine/plan/plan_internal.h"
 
@@ -54,7 +54,7 @@ static void emit(clt_plan *plan, ocl_emitter *e, int32_t value, const int32_t *l
     clt_tree_emit_sums(e, &sums, factor, clt_style_of(e->device));
 }
 
-/* The same elements of each level: `offset` is in bytes from the start of a slab. */
+/* Adds tensors for the same elements of each level; `offset` is in bytes from the start of a slab. */
 static clt_status find_levels(clt_plan *plan, int32_t slab, uint64_t offset, uint64_t elements,
                               int32_t level[CLT_MAX_LEVELS])
 {
@@ -80,7 +80,7 @@ clt_status clt_combine_gradients(clt_plan *plan, ocl_emitter *e, const clt_range
     return CLT_OK;
 }
 
-/* The loss records lie after the gradients of the last slab. */
+/* Adds up the loss records, which lie after the gradients of the last slab. */
 clt_status clt_combine_losses(clt_plan *plan, ocl_emitter *e)
 {
     const clt_store_layout *store = plan->store;
@@ -106,8 +106,8 @@ clt_status clt_plan_buffers(clt_plan *plan, int32_t slab, uint64_t *elements, in
                      : CLT_OK;
 }
 
-/* Part `number` of the slab in the BUFFERS arena: 0 has the values from the start of the step, n + 1 is
- * level n. */
+/* Adds a tensor for part `number` of the slab in the BUFFERS arena: part 0 holds the values from the start
+ * of the step, part n + 1 is level n of the tree. */
 static clt_status find_kept(clt_plan *plan, int32_t slab, int32_t number, uint64_t elements, int32_t *id)
 {
     return clt_plan_store_tensor(plan, clt_arenas[CLT_ARENA_BUFFERS].name, CLT_F32, (int64_t)elements,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Commands for gradients of embeddings that travel as rows (pass_rows.c): clearing at the start of
- * BACKWARD, what ranks gather, and how each of them adds the rows of all ranks to the gradient. */
+ * Commands for gradients of embeddings that travel as rows (pass_rows.c): they clear the gradients at the
+ * start of BACKWARD, gather the rows of all ranks, and add these rows to the gradient. */
 #include "engine/ops/op.h"
 #include "engine/plan/plan_internal.h"
 
@@ -31,7 +31,7 @@ uint64_t clt_rows_summed(const clt_plan *plan, const clt_range *bucket)
         else
             before |= first < bucket->elements;
     }
-    /* ranks that divide the update have shares of whole buckets */
+    /* ranks that divide the update have shares of whole buckets, so the bucket is not cut */
     return before && plan->options.shard ? bucket->elements : elements;
 }
 

@@ -2,10 +2,10 @@
  *
  * The UPDATE phase: sums of squares of the gradients, a deterministic total with the finite check and the
  * clip factor, then one optimizer kernel per store slab over all its parameters. A step whose loss or
- * gradients are not finite leaves parameters and optimizer state alone and is counted; all of that
+ * gradients are not finite leaves parameters and optimizer state unchanged and is counted; all of that
  * happens on the device. The kernels come in two styles (engine/optim/update.clh), between which the
- * device's capabilities decide. With several ranks the sums of squares of a bucket are computed in the
- * SYNC phase, as soon as its sum over the ranks has arrived. */
+ * device's capabilities decide. With several ranks the sums of squares of a bucket are computed in the SYNC
+ * phase, as soon as its sum over the ranks has arrived. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 /* How the kernels of the update are launched in one of the two styles. */
 typedef struct update_style {
     bool group;           /* true: a work-group owns a chunk; false: a work-item does */
-    uint64_t items;       /* work-items of a work-group; 0: as many as the device prefers */
+    uint64_t items;       /* work-items of a work-group; 0: the number that the device prefers */
     bool exact;           /* see clt_update_order */
     uint64_t norm_chunks; /* chunks in one partial sum of the norm */
     uint64_t span;        /* partial sums that one item or group adds up in the second stage */
@@ -28,7 +28,7 @@ static const update_style group_style = {.group = true, .norm_chunks = 8, .span 
 /* The properties of a kernel of the update, apart from its style. */
 enum {
     BY_OPTIMIZER = 1,  /* the program is the optimizer's own, and so are its defines */
-    STORES_WORKING = 2 /* it also stores its result in 16 bits, where the store has such a copy */
+    STORES_WORKING = 2 /* it also writes the 16-bit copy of its result, if the store has one */
 };
 
 static void begin(ocl_emitter *e, const clt_plan *plan, const update_style *style, const char *kernel,
@@ -49,7 +49,7 @@ static void begin(ocl_emitter *e, const clt_plan *plan, const update_style *styl
         ocl_build_option(e, "-cl-fp32-correctly-rounded-divide-sqrt");
 }
 
-/* owners: how many work-items, or work-groups in group style, are launched. */
+/* owners: number of work-items, or of work-groups in group style, to launch. */
 static void end(ocl_emitter *e, const update_style *style, uint64_t owners, double flops)
 {
     if (style->group)
@@ -60,7 +60,7 @@ static void end(ocl_emitter *e, const update_style *style, uint64_t owners, doub
             style->items && style->items <= owners ? style->items : clt_local_rows(e->device, owners), flops);
 }
 
-/* A range of elements of a store's arena. */
+/* Adds a tensor for a range of elements of a store's arena. */
 static clt_status find(clt_plan *plan, clt_arena_kind arena, clt_dtype dtype, int32_t slab, uint64_t first,
                        uint64_t elements, int32_t *id)
 {
@@ -83,8 +83,8 @@ static uint64_t partials_before(const clt_plan *plan, const update_style *style,
     return count;
 }
 
-/* partial[i] = sum of squares of a chunk, or of several chunks in group style; i counts from the start of
- * the slab. `range` must begin where a partial sum does. */
+/* Emits partial[i] = sum of squares of a chunk, or of several chunks in group style; i counts from the start
+ * of the slab. `range` must begin at the first chunk of a partial sum. */
 static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *style, const clt_range *range,
                             int32_t partial)
 {
@@ -105,9 +105,9 @@ static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *
     return CLT_OK;
 }
 
-/* Sums of squares of all gradients: one command for each slab, or in the SYNC phase one for each bucket;
- * buckets to which rows of embeddings are added come last. A rank that updates shares has zeros for the
- * other ranks' partial sums, and the ranks' numbers are added. */
+/* Emits the sums of squares of all gradients: one command for each slab, or in the SYNC phase one for each
+ * bucket; buckets to which rows of embeddings are added come last in that phase. A rank that updates shares
+ * has zeros for the other ranks' partial sums, and the ranks' numbers are added. */
 static clt_status emit_norms(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t partial,
                              uint64_t count)
 {
@@ -133,7 +133,8 @@ static clt_status emit_norms(clt_plan *plan, ocl_emitter *e, const update_style 
     return plan->store->sharded ? clt_sync_gather(plan, e, partial, 0) : CLT_OK;
 }
 
-/* The second stage adds partial sums in spans; *partial and *count then describe the sums of the spans. */
+/* Emits the second stage, which adds partial sums in spans; *partial and *count then describe the sums of
+ * the spans. */
 static void emit_spans(const clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t *partial,
                        uint64_t *count)
 {
@@ -197,8 +198,7 @@ typedef struct range_tensors {
     int32_t spans, partial, ratio; /* only with an optimizer that needs norms of each parameter */
 } range_tensors;
 
-/* *id: the tensor that is derived from a range of `source` and written by the same kernel; -1: there is
- * none. */
+/* *id: the tensor derived from a range of `source` that the same kernel writes; -1: there is none. */
 static clt_status find_derived(clt_plan *plan, clt_arena_kind source, int32_t slab, uint64_t first,
                                uint64_t elements, int32_t *id)
 {
@@ -222,7 +222,7 @@ static clt_status find_tensors(clt_plan *plan, ocl_emitter *e, int32_t slab, ran
     return find(plan, CLT_ARENA_SPANS, CLT_U32, slab, table, 2 * t->chunks, &t->spans);
 }
 
-/* The optimizer's own kernel, or the kernel before it that computes norms of chunks. */
+/* Emits the optimizer's own kernel, or the kernel before it that computes norms of chunks. */
 static void emit_optimizer(clt_plan *plan, ocl_emitter *e, const update_style *style, const range_tensors *t,
                            bool norms)
 {
@@ -272,7 +272,7 @@ static void emit_ratio(clt_plan *plan, ocl_emitter *e, const update_style *style
 typedef struct group_tensors {
     const clt_matrix_group *group;
     uint64_t chunks, elements;
-    int32_t places; /* where its chunks lie in the store */
+    int32_t places; /* places of its chunks in the store */
     clt_matrix_batch batch;
 } group_tensors;
 
@@ -376,7 +376,7 @@ static clt_status emit_average(clt_plan *plan, ocl_emitter *e, const update_styl
     return CLT_OK;
 }
 
-/* Computes what is derived from a bucket of parameters, once that has arrived. */
+/* Computes the tensors that are derived from a bucket of parameters, after the bucket has arrived. */
 static clt_status emit_take(clt_plan *plan, ocl_emitter *e, const update_style *style, const clt_range *range,
                             int32_t params)
 {
@@ -417,8 +417,8 @@ static void emit_place_norms(ocl_emitter *e, const range_tensors *own, const ran
                       (ocl_tensor_ref){own->partial, i * bytes}, bytes);
 }
 
-/* Trust ratios of a slab's parameters, from the norms of all chunks. A rank computes the norms of its own
- * pieces; the others are zeros, and the ranks' numbers are added. */
+/* Emits the trust ratios of a slab's parameters, from the norms of all chunks. A rank computes the norms of
+ * its own pieces; the others are zeros, and the ranks' numbers are added. */
 static clt_status emit_trust(clt_plan *plan, ocl_emitter *e, const update_style *style, range_tensors *own,
                              size_t pieces, const range_tensors *all)
 {
@@ -437,7 +437,8 @@ static clt_status emit_trust(clt_plan *plan, ocl_emitter *e, const update_style 
     return CLT_OK;
 }
 
-/* The pieces of a slab that this rank updates; a small slab may have none for it. The caller frees *own. */
+/* Finds the pieces of a slab that this rank updates; a small slab may have none for this rank. The caller
+ * frees *own. */
 static clt_status find_own(clt_plan *plan, ocl_emitter *e, int32_t slab, range_tensors **own, size_t *pieces)
 {
     const clt_store_layout *store = plan->store;
@@ -457,9 +458,9 @@ static clt_status find_own(clt_plan *plan, ocl_emitter *e, int32_t slab, range_t
     return CLT_OK;
 }
 
-/* *all: the tensors of a whole slab, for what all ranks compute together; own[0] if this rank updates all
- * of it. Its states are the states of this rank's pieces, side by side; a rank without pieces does not
- * read them. */
+/* *all: the tensors of a whole slab, for computations of all ranks together; it is own[0] if this rank
+ * updates the whole slab. Its states are the states of this rank's pieces, side by side; a rank without
+ * pieces does not read them. */
 static clt_status find_all(clt_plan *plan, ocl_emitter *e, int32_t slab, const range_tensors *own,
                            range_tensors *all)
 {
@@ -479,8 +480,8 @@ static clt_status find_all(clt_plan *plan, ocl_emitter *e, int32_t slab, const r
     return CLT_OK;
 }
 
-/* Updates this rank's pieces of a slab and gives their buckets to the other ranks, one after the other, in
- * the order in which the next forward pass needs them, roughly the reverse of backward order. Muon's
+/* Updates this rank's pieces of a slab and gives their buckets to the other ranks, one after the other. The
+ * order is the one in which the next forward pass needs them, roughly the reverse of backward order. Muon's
  * matrices must be finished before any bucket. */
 static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
                               const range_tensors *own, size_t pieces, const range_tensors *all)
@@ -527,7 +528,7 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
     return emit_pieces(plan, e, style, slab, own, pieces);
 }
 
-/* Uses the tunables of a tuning record, or what suits the device. An order that ranks have agreed on
+/* Uses the tunables of a tuning record, or values that suit the device. An order that ranks have agreed on
  * overrides both. */
 static clt_status tuned_style(ocl_emitter *e, const clt_update_order *order, update_style *style)
 {

@@ -4,14 +4,14 @@
  * variance of each channel of its input, and the work that writes this input already holds every value. So
  * where a training norm follows, that work is asked for moments (clt_call.moments). If the variant that was
  * chosen for it leaves them, the norm gets them; otherwise the norm makes a pass over its input. Nothing
- * else is planned: moments are workspaces of the first work that live until the norm. Recomputed work needs
- * none, since norms save their statistics. Knows flags of ops, no op.
+ * else needs planning: moments are workspaces of the first work that live until the norm. Recomputed work
+ * needs none, since norms save their statistics. Knows flags of ops, no op.
  *
- * It pays wherever it can be done, so there is no choice to make. On a CPU (ResNet-50, batch 8, two
- * cores) the passes take 8 ms of a step. With moments instead, products and Winograd's transforms take up
- * to 0.5 ms longer in sum, and the norms, which find less of their input in caches, 0.5 to 1 ms. On GPUs
- * the pass reads as many bytes as the result has, while moments are 2 numbers for each column of a tile
- * of 32 to 256 rows. */
+ * It saves time wherever it is possible, so there is no choice to make. On a CPU (ResNet-50, batch 8, two
+ * cores) the passes take 8 ms of a step. With moments instead, products and Winograd's transforms take up to
+ * 0.5 ms longer in sum, and the norms, which find less of their input in caches, 0.5 to 1 ms. On GPUs the
+ * pass reads as many bytes as the result has, while moments are 2 numbers for each column of a tile of 32 to
+ * 256 rows. */
 #include <stdlib.h>
 
 #include "engine/plan/plan_internal.h"

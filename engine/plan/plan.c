@@ -96,7 +96,7 @@ size_t clt_plan_commands(const clt_plan *plan)
     for (int p = 0; p < CLT_PHASE_COUNT; p++) {
         for (size_t i = 0; i < plan->phase[p].count; i++)
             n += runs_command(plan, (clt_phase)p, &plan->phase[p].commands[i]);
-        n += p == CLT_PHASE_FORWARD ? runs_of(plan, CLT_PHASE_FORWARD) : 0; /* copies of inputs */
+        n += p == CLT_PHASE_FORWARD ? runs_of(plan, CLT_PHASE_FORWARD) : 0; /* copies of the inputs */
     }
     return n;
 }
@@ -133,7 +133,8 @@ bool clt_sum_arena(const clt_plan *plan, const clt_sum *sum, clt_arena_kind *are
            (sum->kind == CLT_SUM_GRADIENTS || place->arena == CLT_ARENA_PARAM);
 }
 
-/* Memory through which gradients, rows, what the update gathers, and exchanges are copied between ranks. */
+/* Bytes of the memory through which ranks exchange gradients, rows, tensors that the update gathers, and
+ * records. */
 static uint64_t sum_bytes(const clt_plan *plan)
 {
     uint64_t bytes = 0;
@@ -162,7 +163,7 @@ static uint64_t saved_bytes(const clt_plan *plan)
         *(plan->store->sharded && state ? &own : &shared) +=
             clt_store_arena_bytes(plan->store, (clt_arena_kind)arena);
     }
-    shared += 2 * clt_store_arena_bytes(plan->store, CLT_ARENA_BASE); /* it is saved as f32 */
+    shared += 2 * clt_store_arena_bytes(plan->store, CLT_ARENA_BASE); /* 16-bit values are saved as f32 */
     return own + shared / (uint64_t)(plan->options.ranks > 1 ? plan->options.ranks : 1);
 }
 
@@ -196,7 +197,7 @@ clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
         r.host = sum_bytes(train);
     if (train && train->options.ranks > 1)
         r.shared = (uint64_t)comm_group_bytes(false);
-    if (train && train->n_exchanges > 0) /* exchanges have their own group */
+    if (train && train->n_exchanges > 0) /* exchanges have their own group of ranks */
         r.shared += (uint64_t)comm_group_bytes(true);
     r.activations = pool > r.inputs ? pool - r.inputs : 0;
     r.total = r.params + r.gradients + r.optimizer + r.state + r.inputs + r.activations + r.staging;

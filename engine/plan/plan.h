@@ -64,7 +64,7 @@ typedef enum clt_phase {
     CLT_PHASE_SEND,   /* converts gradients to the communication dtype; run in parts, see clt_sum */
     CLT_PHASE_SYNC,   /* waits for the results of sums over all ranks, and begins the norm */
     CLT_PHASE_UPDATE, /* norm, finite check, clipping, optimizer */
-    CLT_PHASE_TAKE,   /* computes what is derived from gathered parameters; run in parts, see clt_sum */
+    CLT_PHASE_TAKE,   /* computes tensors derived from gathered parameters; run in parts, see clt_sum */
     /* a rank with one micro-batch fewer than others runs it in place of the missing first one, see
      * clt_exchange */
     CLT_PHASE_ABSENT,
@@ -85,27 +85,27 @@ typedef struct clt_loss_scaling {
 } clt_loss_scaling;
 
 /* Spikes: loss and gradient norm of a step are judged before its update (engine/optim/spike.clh). Limits are
- * in standard deviations above the mean of recent steps; 0: not judged. Mean and deviation are updated
- * whatever the action is. */
+ * in standard deviations above the mean of recent steps; 0: not judged. Mean and deviation are updated for
+ * every action. */
 typedef struct clt_spike_rule {
     clt_spike_action action;
     float loss, gradient;
     uint32_t window; /* steps; 0: no mean and deviation */
 } clt_spike_rule;
 
-/* The order in which the update adds up. Ranks with different devices must agree on it to get the same bits.
- * All fields 0: each device uses the order that suits it. */
+/* How the update orders its sums and rounds. Ranks with different devices must agree on it to get the same
+ * bits. All fields 0: each device does what suits it. */
 typedef struct clt_update_order {
     uint32_t items; /* work-items of a group; 1: the kernels without work-groups (style lane) */
-    uint32_t plain; /* 1: products of the update use the kernels that round alike on every device */
+    uint32_t plain; /* 1: products of the update use the kernels that round equally on every device */
     uint32_t exact; /* 1: division and square root are correctly rounded, which is an option of OpenCL C */
     /* dense: 1: no rows of embeddings travel, because devices would add them up in different orders */
     uint32_t dense;
 } clt_update_order;
 
 typedef struct clt_update_spec {
-    const clt_optimizer *optimizer;     /* NULL in plans without an update */
-    double value[CLT_OPTIMIZER_VALUES]; /* of the optimizer's keys, in their order */
+    const clt_optimizer *optimizer;     /* NULL: the plan has no update */
+    double value[CLT_OPTIMIZER_VALUES]; /* values of the optimizer's keys, in their order */
     double weight_decay;
     double ema; /* decay of the moving average of the parameters; 0: no average is kept */
     bool decay_all;
@@ -118,9 +118,9 @@ typedef struct clt_update_spec {
 /* Implementations of the UPDATE phase: one variant emits the whole phase. Problem: clt_update_problem. */
 extern const ocl_family clt_update_family;
 typedef struct clt_update_problem {
-    struct clt_plan *plan; /* its store and its options describe the update */
+    struct clt_plan *plan; /* the plan's store and options describe the update */
 } clt_update_problem;
-/* The same without a plan, for benchmarks (ocl_family.describe). */
+/* A description of the problem without a plan, for benchmarks (ocl_family.describe). */
 typedef struct clt_update_described {
     clt_update_spec spec;
     clt_dtype working; /* type of the low-precision copy of the parameters; f32: there is none */
@@ -132,15 +132,15 @@ uint64_t clt_update_items(const ocl_device_desc *device);
 
 /* --- plan --- */
 
-#define CLT_MAX_SEEDS (2 * CLT_MAX_OUT + CLT_MAX_IN) /* enough for two nodes that share their inputs */
+#define CLT_MAX_SEEDS (2 * CLT_MAX_OUT + CLT_MAX_IN) /* seeds of up to two nodes that share their inputs */
 
 typedef struct clt_plan_options {
     clt_plan_mode mode;
-    /* Micro-batches per step of the rank with the most of them; another may have one fewer. > 1 adds
-     * BACKWARD_ADD, unless tree is set. */
+    /* Micro-batches per step on the rank that has the most; other ranks may have one fewer. More than 1 adds
+     * BACKWARD_ADD, unless `tree` is set. */
     int32_t accumulation;
     bool tree;     /* micro-batches are added up as a binary tree: the same bits however ranks share them */
-    int32_t ranks; /* > 1 adds SYNC */
+    int32_t ranks; /* more than 1 adds SYNC */
     /* part: ranks > 1: this rank's fraction of a step's micro-batches, its weight in means of buffers */
     float part;
     /* ranks > 1: norms of batches use the statistics of all ranks' samples. present: the number of ranks
@@ -152,9 +152,9 @@ typedef struct clt_plan_options {
     clt_update_spec update; /* TRAIN */
     /* EVAL: the layout of the training plan (borrowed). TRAIN: NULL, the plan makes its own. */
     const clt_store_layout *layout;
-    bool wide_residual; /* with 16-bit storage: residual sums are f32 (precision.residual) */
-    clt_dtype storage;  /* of activations, their gradients and the products' weights: f32, f16 or bf16 */
-    clt_dtype wire;     /* ranks > 1: communication dtype of parameter gradients */
+    bool wide_residual;        /* with 16-bit storage: residual sums are f32 (precision.residual) */
+    clt_dtype storage;         /* type of activations, their gradients and products' weights */
+    clt_dtype wire;            /* ranks > 1: communication dtype of parameter gradients */
     clt_bucket_sizes buckets;  /* ranks > 1 */
     clt_embeddings embeddings; /* ranks > 1: how gradients of embeddings travel */
     bool shared_memory;        /* ranks > 1: on CPU devices gradients are summed in place */
@@ -162,14 +162,15 @@ typedef struct clt_plan_options {
     bool no_fuse;              /* fuse nothing, for comparison */
     bool transient; /* derived tensors are computed whenever they are used, which needs less memory */
     clt_recompute recompute;
-    /* CHECK: tensors whose gradient has a value before backward, and that gradient. Backward starts at the
-     * outputs among them; where it gives another one a gradient, it adds to the value. */
+    /* CHECK: tensors whose gradient has a value before backward, and these gradients. Backward starts at the
+     * outputs among these tensors; if it computes the gradient of one of the others, it adds to that
+     * value. */
     int n_seeds;
     int32_t seed_tensor[CLT_MAX_SEEDS], seed_gradient[CLT_MAX_SEEDS];
     uint64_t guard_bytes;  /* CHECK: size of the guard zones before and after every tensor */
     bool narrow_gradients; /* CHECK: gradients have their tensors' types, as with 16-bit storage; else f32 */
     /* A candidate of the tuner: every work of its family uses it instead of choosing. `asked` receives the
-     * values of its tunables that were read. Both may be NULL. */
+     * tunables that were read, with their values. Both may be NULL. */
     const ocl_choice *candidate;
     ocl_choice *asked;
     /* Set by the checker: an op that has a variant of this name must use it. NULL: no variant is forced. */
@@ -179,18 +180,18 @@ typedef struct clt_plan_options {
 /* One piece of work after autodiff: a node's forward or backward part, or the addition of a second
  * gradient. */
 typedef enum clt_work_kind { CLT_WORK_FORWARD, CLT_WORK_BACKWARD, CLT_WORK_ADD } clt_work_kind;
-#define CLT_MAX_FUSED 2 /* an activation and a residual sum */
+#define CLT_MAX_FUSED 2 /* most nodes fused into a work: an activation and a residual sum */
 typedef struct clt_work {
     clt_work_kind kind;
-    /* of the graph, or a copy with the same id that a pass made to change its tensors */
+    /* a node of the graph, or a copy with the same id that a pass made to change its tensors */
     const clt_node *node;
     int32_t dout[CLT_MAX_OUT]; /* BACKWARD: gradients of the outputs, -1 none */
     int32_t din[CLT_MAX_IN];
     bool din_accumulate[CLT_MAX_IN];
     int32_t dparam[CLT_MAX_NODE_PARAMS];
-    bool dparam_accumulate[CLT_MAX_NODE_PARAMS]; /* in BACKWARD; in BACKWARD_ADD always true */
-    int32_t add_to, add_from;                    /* ADD: the gradient that grows, and what is added to it */
-    clt_epilogue epilogue;                       /* of linear layers; dropout uses its residual, too */
+    bool dparam_accumulate[CLT_MAX_NODE_PARAMS]; /* for BACKWARD; in BACKWARD_ADD all are true */
+    int32_t add_to, add_from;                    /* ADD: adds gradient add_from to gradient add_to */
+    clt_epilogue epilogue;                       /* of linear layers; dropout uses only the residual */
     /* nodes that were fused into this work; NULL after the last */
     const clt_node *fused[CLT_MAX_FUSED];
     bool again;  /* FORWARD: recomputed for the backward pass */
@@ -201,8 +202,8 @@ typedef struct clt_work {
     bool rows;
 } clt_work;
 
-/* While FORWARD is selected, for each tensor: whether a norm wants its moments, and the moments that were
- * made. */
+/* While the variants of FORWARD are selected, for each tensor: whether a norm wants its moments, and the
+ * moments that were made. */
 typedef struct clt_made_moments {
     bool wanted;
     ocl_moments made;
@@ -214,18 +215,18 @@ typedef struct clt_place {
     clt_arena_kind arena; /* STORE */
     int32_t slab;
     uint64_t offset, bytes; /* in bytes */
-    /* Times (clt_plan.time) of the first and the last use; last is UINT32_MAX for what is kept after the
-     * step. */
+    /* Times (clt_plan.time) of the first and the last use; last is UINT32_MAX for tensors that are kept
+     * after the step. */
     uint32_t first, last;
 } clt_place;
 
 /* A collective of a step: a sum over the ranks, or a gather. Host commands post it and wait for it
  * (engine/ops/exchange.h). The posts are in the lists of both backward phases and take effect in the last
- * micro-batch. INDICES and ROWS are gathers: every rank gives `own` and gets what all ranks gave, in rank
- * order. GATHERED: posted by the update. PARAMETERS: a bucket of parameters; the update posts it, and
+ * micro-batch. INDICES and ROWS are gathers: every rank gives `own` and gets the tensors of all ranks, in
+ * rank order. GATHERED: posted by the update. PARAMETERS: a bucket of parameters; the update posts it, and
  * FORWARD of the next step waits for it before its first use. With a grain, ranks have shares (comm_share):
- * of gradients, each rank gets its share of the sum; of what the update gathers, each gives its share and
- * gets the whole. */
+ * of gradients, each rank gets its share of the sum; of a tensor that the update gathers, each rank gives
+ * its share and gets the whole. */
 typedef enum clt_sum_kind {
     CLT_SUM_LOSSES,
     CLT_SUM_INDICES, /* of the rows */
@@ -243,7 +244,7 @@ typedef struct clt_sum {
     int64_t grain;                /* unit of the shares, in elements; 0: every rank gets the whole sum */
     size_t bucket;                /* GRADIENTS: number of the bucket */
     size_t work;                  /* INDICES, ROWS: the embedding's backward work */
-    int32_t own;                  /* INDICES, ROWS: what this rank gives */
+    int32_t own;                  /* INDICES, ROWS: the tensor that this rank gives */
 } clt_sum;
 
 /* True if the sum's tensor lies in an arena that ranks on CPU devices can have in shared memory,
@@ -255,12 +256,12 @@ static inline bool clt_sum_of_rows(const clt_sum *sum)
     return sum->kind == CLT_SUM_INDICES || sum->kind == CLT_SUM_ROWS;
 }
 
-/* An exchange of numbers among the ranks in each micro-batch (engine/ops/exchange.h). The list has the
+/* An exchange of numbers among the ranks in each micro-batch (engine/ops/exchange.h). A plan's list has the
  * exchanges of the phase FORWARD in their order, then the exchanges of BACKWARD. BACKWARD_ADD makes the same
  * exchanges as BACKWARD. A rank without a micro-batch runs the phase ABSENT, which makes all exchanges of
  * the list. */
 typedef struct clt_exchange {
-    uint64_t elements; /* f32 numbers of each rank */
+    uint64_t elements; /* number of f32 values that each rank gives */
 } clt_exchange;
 
 /* A tensor that is derived from a parameter (ocl_derivation) and stays in the plan's slabs from one run
@@ -272,7 +273,7 @@ typedef struct clt_plan_derived {
 } clt_plan_derived;
 /* ocl_command.derives */
 typedef enum clt_derives {
-    CLT_DERIVES_TRAINED = 1, /* from a parameter that every update changes */
+    CLT_DERIVES_TRAINED = 1, /* derived from a parameter that every update changes */
     CLT_DERIVES_FROZEN = 2
 } clt_derives;
 
@@ -286,7 +287,7 @@ typedef struct clt_plan {
     const clt_store_layout *store; /* the layout in force; NULL in CHECK mode */
     clt_work *work;
     size_t n_work, work_capacity, n_forward;
-    int32_t *gradient; /* by tensor id of the model's tensors: gradient tensor or -1 */
+    int32_t *gradient; /* by id of the model's tensors: the gradient tensor, or -1 */
     size_t n_gradient;
     int32_t losses; /* loss records, (n_losses, 4) f32 */
     int32_t state;  /* state block (TRAIN) */
@@ -296,17 +297,17 @@ typedef struct clt_plan {
     ocl_command_list phase[CLT_PHASE_COUNT];
     /* Time of each command: CLT_TIME_SUB times its work's position, plus its place in that work. */
     uint32_t *time[CLT_PHASE_COUNT];
-    clt_place *place; /* by tensor id */
+    clt_place *place; /* by tensor id: its place in memory */
     size_t n_place;
     int32_t n_slabs;
     uint64_t slab_bytes[CLT_MAX_PLAN_SLABS];
     /* The input region, at the start of slab 0: a copy of one slot of the loader. */
     uint64_t input_bytes;
-    uint64_t step_offset;      /* of the step block inside the input region */
+    uint64_t step_offset;      /* offset of the step block in the input region */
     uint64_t activation_bytes; /* slab bytes without the input region */
     uint64_t activation_bound; /* most bytes that are live at once: no placement can need less */
-    clt_bucket *buckets;       /* TRAIN with ranks > 1: of the gradients, in the order of their sums */
-    clt_sum *sums;             /* all that is summed: losses, a sum for each bucket, buffers */
+    clt_bucket *buckets;       /* TRAIN with ranks > 1: gradient buckets, in summing order */
+    clt_sum *sums;             /* all collectives of a step */
     size_t n_buckets, n_sums;
     clt_sum *gathered; /* collectives of the UPDATE phase, appended to `sums` at the end */
     size_t n_gathered;
@@ -325,28 +326,29 @@ clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, con
                             clt_plan **out);
 void clt_plan_destroy(clt_plan *plan);
 CLT_SCOPED_POINTER(clt_plan, clt_plan_destroy)
-/* The call of the op's first work in this direction; false: there is no such work. */
+/* Sets *call to the call of the op's first work in this direction; false: there is no such work. */
 bool clt_plan_call(const clt_plan *plan, const clt_op *op, bool backward, clt_call *call);
 
 /* Bytes by class. On the device: store arenas, plan slabs, and staging, which is the ring of batches and,
- * on a CPU device, the copies through which gradients travel between ranks. Not in the total: `host`,
- * these copies of other devices, in pinned host memory; `saved`, host memory for what a rank writes of a
- * checkpoint; `shared`, memory that the groups of ranks take for each rank of a host that has several. */
+ * on a CPU device, the copies through which gradients travel between ranks. Not in the total: `host`, such
+ * copies for other devices, in pinned host memory; `saved`, host memory for the part of a checkpoint that a
+ * rank writes; `shared`, memory that groups of ranks need for each rank of a host that has several. */
 typedef struct clt_memory_report {
     uint64_t params, gradients, optimizer, state, inputs, activations, staging, total, host, saved, shared;
 } clt_memory_report;
 #define CLT_STAGING_SLOTS 3 /* device ring slots */
 /* eval may be NULL. Both plans use the same store and the same slabs. */
 clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval);
-/* Per step: each command counts once for each micro-batch that runs it. Commands of derived tensors count
- * once, although not every step runs them. */
+/* Operations of a step: each command counts once for each micro-batch that runs it. Commands of derived
+ * tensors count once, although not every step runs them. */
 double clt_plan_flops(const clt_plan *plan);
-/* The same sum for another figure of the commands. */
+/* Like clt_plan_flops, but sums the values that `of` returns for the commands. */
 double clt_plan_sum(const clt_plan *plan, double (*of)(const void *context, const ocl_command *command),
                     const void *context);
 size_t clt_plan_commands(const clt_plan *plan);
 
-/* Text and JSON form: memory map, phases, commands with their tensors (plan_print.c). */
+/* Print the memory map, the phases and the commands with their tensors, as text and as JSON
+ * (plan_print.c). */
 clt_status clt_plan_print(const clt_plan *plan, clt_str *out);
 clt_status clt_plan_print_json(const clt_plan *plan, clt_json_writer *writer);
 
@@ -364,9 +366,9 @@ clt_status clt_pass_select(clt_plan *plan);
 clt_status clt_pass_exchange(clt_plan *plan);
 clt_status clt_pass_sync(clt_plan *plan);
 /* pass_sync.c: emits commands into UPDATE that make the tensor whole on every rank: each rank gives its
- * share (comm_share with `grain` elements). With grain 0 the tensors of all ranks are summed. */
+ * share (comm_share with a grain of `grain` elements). With grain 0 the tensors of all ranks are summed. */
 clt_status clt_sync_gather(clt_plan *plan, ocl_emitter *emitter, int32_t tensor, int64_t grain);
-/* The same for a bucket of parameters, for which the next step waits. The caller sets take_first and
+/* Gathers a bucket of parameters in the same way; the next step waits for it. The caller sets take_first and
  * take_last of *sum. */
 clt_status clt_sync_give(clt_plan *plan, ocl_emitter *emitter, int32_t tensor, int32_t slab, clt_sum **sum);
 clt_status clt_pass_memory(clt_plan *plan);
@@ -381,8 +383,8 @@ int32_t clt_plan_owner(const clt_plan *plan, int32_t tensor);
  * is the same in every process of this program. -1, NULL: there is none. */
 int clt_variant_number(const ocl_variant *variant);
 const ocl_variant *clt_variant_at(int number);
-/* The same with a name that is stable across versions of the program: "gemm/tile", "update/group",
- * "softmax/forward/row". False, NULL: there is none. */
+/* The name of a variant, and the variant of a name, which is stable across versions of the program:
+ * "gemm/tile", "update/group", "softmax/forward/row". False, NULL: there is none. */
 bool clt_variant_name(const ocl_variant *variant, char *out, size_t size);
 const ocl_variant *clt_variant_named(const char *name);
 

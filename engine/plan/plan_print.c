@@ -73,7 +73,7 @@ static void print_buckets(const clt_plan *plan, clt_str *out)
     }
 }
 
-/* Gradients of embeddings that travel as rows. */
+/* Prints the gradients of embeddings that travel as rows. */
 static void print_rows(const clt_plan *plan, clt_str *out)
 {
     for (size_t k = 0; k < plan->n_sums; k++) {

@@ -47,7 +47,7 @@ void clt_pool_overwritten(clt_slab_pool *pool)
     pool->user = NULL;
 }
 
-/* Notes that the slabs hold this plan's values from now on. */
+/* Records that the slabs hold this plan's values from now on. */
 static void take_slabs(const clt_realized *r)
 {
     if (r->pool->user != r)
@@ -202,8 +202,9 @@ static clt_status prime_one(clt_realized *r, size_t c)
     return ocl_event_wait(done);
 }
 
-/* True if a command with the same kernel was primed before: a training plan runs a few dozen kernels many
- * times, and priming each command would take as long as two steps. `seen` has room for all commands. */
+/* True if a command with the same kernel was primed before. Then it is not primed again, because a training
+ * plan runs a few dozen kernels many times, and priming each command would take as long as two steps. `seen`
+ * has room for all commands. */
 static bool primed_before(const ocl_command **seen, size_t *count, const ocl_command *command)
 {
     for (size_t i = 0; i < *count; i++)
@@ -214,7 +215,7 @@ static bool primed_before(const ocl_command **seen, size_t *count, const ocl_com
     return false;
 }
 
-/* Tells which command the driver refused. */
+/* Reports which command the driver refused. */
 static void note_refusal(const clt_realized *r, const ocl_command *command, clt_status status,
                          ocl_refusal *refusal)
 {

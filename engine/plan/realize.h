@@ -21,15 +21,15 @@ clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int
                            clt_slab_pool **out);
 void clt_pool_destroy(clt_slab_pool *pool);
 CLT_SCOPED_POINTER(clt_slab_pool, clt_pool_destroy)
-/* To be called when something other than a plan has written to the slabs: no plan then relies on their
- * contents. */
+/* To be called when something other than a plan has written to the slabs: no plan then relies on the
+ * contents of the slabs. */
 void clt_pool_overwritten(clt_slab_pool *pool);
 
 struct clt_store;
 struct clt_spans;
 struct ocl_refusal;
 
-/* When a phase computed its derived tensors: pool->turns, store->writes and store->updates at that time. */
+/* The values of pool->turns, store->writes and store->updates when a phase computed its derived tensors. */
 typedef struct clt_derived_at {
     uint64_t turn, writes, updates;
 } clt_derived_at;
@@ -51,7 +51,7 @@ typedef struct clt_realize_options {
     struct clt_store *store;
     clt_slab_pool *pool;
     uint32_t phases; /* bits 1 << CLT_PHASE_*: the phases to build and run; 0: all */
-    /* a second list whose programs are built in the same go, for an executor created later */
+    /* a second list, for an executor created later: its programs are built together with these */
     ocl_exec_ahead ahead;
     ocl_host_fn host;
     void *host_context;
@@ -63,7 +63,7 @@ typedef struct clt_realize_options {
 
 clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,
                             clt_realized **out);
-/* Two plans that share slabs, either of which may be NULL. Their programs are built together. */
+/* Realises two plans that share slabs; either may be NULL. Their programs are built together. */
 clt_status clt_plans_realize(const clt_plan *const plans[2], ocl_device *device,
                              const clt_realize_options *options, clt_realized *out[2]);
 void clt_realized_destroy(clt_realized *realized);
@@ -76,12 +76,13 @@ clt_status clt_realized_run(clt_realized *realized, clt_phase phase);
  * not be run. */
 clt_status clt_realized_prime(clt_realized *realized, ocl_progress_fn progress, void *progress_context,
                               struct ocl_refusal *refusal);
-/* The buffer and the offset of a tensor. */
+/* Finds the buffer and the offset of a tensor. */
 clt_status clt_realized_resolve(const clt_realized *realized, int32_t tensor, ocl_buffer **buffer,
                                 uint64_t *offset);
-/* Blocking read or write of a whole tensor (tests, checker, checkpoints). */
+/* Reads a whole tensor in its type, and waits for it; clt_realized_write writes one (tests, checker,
+ * checkpoints). */
 clt_status clt_realized_read(const clt_realized *realized, int32_t tensor, void *out);
-/* The same for a float tensor of any storage type, as f32. */
+/* Reads a float tensor of any storage type, as f32. */
 clt_status clt_realized_read_f32(const clt_realized *realized, int32_t tensor, float *out);
 clt_status clt_realized_write(const clt_realized *realized, int32_t tensor, const void *data);
 

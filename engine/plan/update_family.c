@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The UPDATE phase as a family of kernels (cl/tune/family.h): its two variants, the description of a problem
- * that a choice depends on, and what the tuner needs to build an update of its own. Knows no kernel. */
+ * The UPDATE phase as a family of kernels (cl/tune/family.h): its two variants, the description of a
+ * problem, on which the choice depends, and the data from which the tuner builds its own update. Knows no
+ * kernel. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ static const char *words(const void *problem, char *buffer, size_t size)
     return buffer;
 }
 
-/* Operations of the optimizer, and two per element for the norm. */
+/* Number of operations: the optimizer's, and two per element for the norm. */
 static double flops(const void *problem)
 {
     const clt_plan *plan = ((const clt_update_problem *)problem)->plan;
@@ -56,7 +57,7 @@ static bool accepts_group(const void *problem, const ocl_device_desc *device, ch
     return false;
 }
 
-/* In style lane the norm is added up in the order of the chunks, whatever the size of the group. */
+/* In style lane the norm's partial sums are added in the order of the chunks for every size of group. */
 static const ocl_tunable lane_tunables[] = {CLT_TUNABLE_LOCAL, {0}};
 static const ocl_tunable group_tunables[] = {
     CLT_TUNABLE_ITEMS, {"norm_chunks", 4, {2, 4, 8, CLT_BUCKET_CHUNKS}}, {0}};
@@ -85,7 +86,7 @@ uint64_t clt_update_items(const ocl_device_desc *device)
     const ocl_variant *variant;
     clt_status status = ocl_family_choose(&clt_update_family, NULL, device, "update", NULL, &variant);
     if (status != CLT_OK)
-        clt_error_clear(); /* planning reports the same error */
+        clt_error_clear(); /* the error is dropped here, because planning reports it */
     return status == CLT_OK && variant == &group_variant ? clt_local_group(device, CLT_STORE_CHUNK) : 1;
 }
 
@@ -103,7 +104,7 @@ clt_status clt_update_emit(clt_plan *plan, ocl_emitter *e)
     uint64_t total = chunks_of(plan);
     if (!total)
         CLT_FAIL(CLT_ECONFIG, "planning: the model has no trainable parameter; nothing can be trained");
-    if (total > INT32_MAX) /* leaves half the range of u32 for rounding launches up */
+    if (total > INT32_MAX) /* half of the range of u32 is left for rounding launch sizes up */
         CLT_FAIL(CLT_EUNSUPPORTED,
                  "planning: the parameters fill %llu chunks of %d; at most 2^31-1 chunks fit",
                  (unsigned long long)total, CLT_STORE_CHUNK);

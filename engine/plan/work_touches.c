@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a piece of work reads and writes. Ops do not declare it; it follows from their commands, so the work
- * is emitted into a list that is thrown away. */
+ * Finds the tensors that a piece of work reads and writes. Ops do not declare them; they follow from the
+ * commands, so the work is emitted into a list that is thrown away. */
 #include <stdlib.h>
 
 #include "engine/plan/plan_internal.h"

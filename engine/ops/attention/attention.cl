@@ -2,8 +2,8 @@
  *
  * Attention, the variant for any device: one work-item per query (y, dq) or per key (dk, dv), WIDTH elements
  * of a head at a time, online softmax. Forward keeps the log of each row's sum of exponentials (lse);
- * backward recomputes the probabilities from it, and needs delta = sum(dy * y) of each row. Gradients are
- * summed in order by one item each: no atomics. A query without keys gives zeros. attention.clh lists the
+ * backward recomputes the probabilities from it, and needs delta = sum(dy * y) of each row. One item sums
+ * each gradient in a fixed order, without atomics. A query without keys gives zeros. attention.clh lists the
  * defines. */
 #include "common.clh"
 #include "lanes.clh"
@@ -12,7 +12,7 @@
 /* clt_attention_kernel: 1: forward, 2: dq, 3: dk and dv, 4: delta; 0: all, for syntax checks */
 #pragma option KERNEL 0
 
-#pragma option WIDTH 16 /* elements of a vector: 16, or 4 for compilers that have trouble with sixteen */
+#pragma option WIDTH 16 /* elements of a vector: 16, or 4 for compilers that do not handle sixteen well */
 #if WIDTH == 16
 #define REALS float16
 #define LOAD_REALS(dt, p, i) LOAD16(dt, p, i)

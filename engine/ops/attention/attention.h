@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Declarations for the files of the op attention: the sizes of a call, the parts of emission that all
- * variants share (attention_emit.c), and the variants that have a file of their own. For no other op. */
+ * variants share (attention_emit.c), and the variants that have their own file. No other op includes it. */
 #ifndef ENGINE_OPS_ATTENTION_ATTENTION_H
 #define ENGINE_OPS_ATTENTION_ATTENTION_H
 
@@ -11,7 +11,7 @@ typedef struct clt_attention {
     int64_t batch, tq, tk, heads, kv_heads, dim;
     bool packed;
     int length, documents; /* inputs with the lengths and with the documents; -1: none */
-    int64_t window;        /* keys that a query attends to at most; 0: no limit that masks anything */
+    int64_t window;        /* most keys that a query attends to; 0: it masks no key */
     /* for each of q, k, v: index of the input, offset of the first element in a row, length of a row */
     int input[3];
     int64_t start[3], ld[3];
@@ -54,7 +54,7 @@ typedef struct clt_attention_grads {
     int32_t delta; /* workspace (N,H,Tq) f32 */
 } clt_attention_grads;
 
-/* False when no gradient is wanted. */
+/* True if any gradient is wanted. */
 bool clt_attention_wants(const clt_call *call, const clt_attention *s, clt_attention_grads *g);
 /* Gives gradient i scratch memory of type `dtype` if it is unwanted. The second function does this for dk or
  * dv, whichever is unwanted, with the type of the other one. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all variants of the op attention emit in the same way: sizes and strides of a call, the defines and
- * arguments of attention.clh, where gradients go. Knows no variant and no work-group. */
+ * Emits the parts that all variants of the op attention share: sizes and strides of a call, the defines and
+ * arguments of attention.clh, the memory of gradients. Knows no variant and no work-group. */
 #include <math.h>
 #include <string.h>
 
 #include "engine/ops/attention/attention.h"
 
-#define SPAN_TOKENS 32 /* CHUNK of attention_spans.cl */
+#define SPAN_TOKENS 32 /* equal to CHUNK of attention_spans.cl */
 
-/* Layout of the rows of q, k and v. Infallible: the op's inference has checked the shapes. */
+/* Sets the layout of the rows of q, k and v. It cannot fail, because the op's inference has checked the
+ * shapes. */
 static void row_layout(const clt_node *node, clt_attention *s)
 {
     int64_t widths[3] = {s->heads * s->dim, s->kv_heads * s->dim, s->kv_heads * s->dim};
@@ -119,7 +120,7 @@ static ocl_tensor_ref attention_ref(int32_t tensor, int64_t start, clt_dtype dty
     return ref;
 }
 
-/* The arguments ATTENTION_INPUTS of attention.clh. */
+/* Adds the arguments ATTENTION_INPUTS of attention.clh. */
 void clt_attention_inputs(ocl_emitter *e, const clt_call *call, const clt_attention *s)
 {
     clt_dtype dtype = clt_call_dtype(call, call->in[0]);
@@ -130,7 +131,7 @@ void clt_attention_inputs(ocl_emitter *e, const clt_call *call, const clt_attent
     }
 }
 
-/* The arguments ATTENTION_SIZES of attention.clh. */
+/* Adds the arguments ATTENTION_SIZES of attention.clh. */
 void clt_attention_sizes(ocl_emitter *e, const clt_call *call, const clt_attention *s)
 {
     double scale = clt_node_attr(call->node, "scale")->f, p = clt_node_attr(call->node, "dropout")->f;
@@ -239,7 +240,8 @@ void clt_attention_grad_arg(ocl_emitter *e, const clt_call *call, const clt_atte
     ocl_arg_i32(e, g->accumulate[i]);
 }
 
-/* The gradients that one kernel writes have the same type, as all gradients of activations do. */
+/* Defines the types of dy and of the gradients. Gradients that one kernel writes have the same type, as all
+ * gradients of activations do. */
 void clt_attention_grad_types(ocl_emitter *e, const clt_call *call, const clt_attention_grads *g, int i)
 {
     clt_define_dtype(e, "DYT", clt_call_dtype(call, call->dout[0]));

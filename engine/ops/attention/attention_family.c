@@ -60,7 +60,7 @@ double clt_attention_bwd_flops(const void *problem)
     return clt_attention_pairs(call, &s) * (10.0 * (double)s.dim + 5.0);
 }
 
-/* Random lengths; on average four documents in a row. */
+/* Describes the inputs of masks: random lengths, and on average four documents in a row. */
 static void describe_masks(const clt_call *call, clt_op_problem *p)
 {
     clt_attention s = clt_attention_measure(call->graph, call->node);

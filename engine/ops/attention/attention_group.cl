@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention, the variant group, for GPUs: a work-group of 64 items, eight by eight, works on a block of
- * BLOCK queries (y, dq) or keys (dk, dv) and moves the other side block by block through local memory; each
- * item keeps a small tile of the scores and of the result in registers. Sums run in a fixed order without
- * atomics; every exchange through local memory has a barrier, so warps need not run in lock-step. Same
- * results as attention.cl up to rounding. attention.clh and this file list the defines.
+ * BLOCK queries (y, dq) or keys (dk, dv). It moves the other side (keys or queries) block by block through
+ * local memory. Each item keeps a small tile of the scores and of the result in registers. Sums run in a
+ * fixed order without atomics; every exchange through local memory has a barrier, so warps need not run in
+ * lock-step. Same results as attention.cl up to rounding. attention.clh and this file list the defines.
  *
  * The bandwidth of local memory limits the products, so it is read in vectors: of four elements of a head
  * for scores, of VEC columns for results. Rows lie WIDTH + 4 floats apart, an odd number of vectors of four,
@@ -204,8 +204,8 @@ CLT_INLINE void multiply_tn(VECTOR sum[TILE][PARTS], __local const float *weight
 /* --- forward --- */
 
 /* Writes the item's scores, and the largest one of each of its rows, to local memory. Masked scores become
- * -INFINITY: row r of the block attends to the first seen[r] keys of the block. With INTERVALS seen[r] also
- * holds, times UNSEEN, how many of these first keys are too early for the row. */
+ * -INFINITY: row r of the block attends to the first seen[r] keys of the block. With INTERVALS, UNSEEN times
+ * the number of these first keys that are too early for the row is added to seen[r]. */
 #define UNSEEN 0x10000u
 CLT_INLINE void store_rows_scores(__local float *score, __local float *tops, float tile[TILE][TILE],
                                   __local const uint *seen, uint down, uint across)
@@ -229,7 +229,7 @@ CLT_INLINE void store_rows_scores(__local float *score, __local float *tops, flo
     }
 }
 
-/* One step of the online softmax for COLUMNS scores of a row; SHARE items together do a row. The scores
+/* One step of the online softmax for COLUMNS scores of a row; SHARE items work on a row together. The scores
  * become exp(score - top) (times the dropout factor), and their sum without dropout is added to the item's
  * `total`. `top` becomes the largest score of the row so far and is the same in all items of the row.
  * Returns the factor by which earlier sums must be multiplied. */
@@ -251,7 +251,7 @@ CLT_INLINE float online_softmax(__local float *score, __local const float *tops,
     return shrink;
 }
 
-/* y and lse; one group per block of queries of a head. */
+/* Computes y and lse; one group per block of queries of a head. */
 GROUP void attention_fwd_group(__global STORAGE(DT) * y, ulong y0, __global float *lse, ulong lse0,
                                ATTENTION_INPUTS, ATTENTION_SIZES)
 {
@@ -380,7 +380,7 @@ CLT_INLINE void fetch_rows(__local float *norm, __local float *mean, __global co
 #endif
 #if KERNEL == 0 || KERNEL == 2
 
-/* dq; one group per block of queries of a head. */
+/* Computes dq; one group per block of queries of a head. */
 GROUP void attention_bwd_q_group(__global STORAGE(GT) * dq, ulong dq0, uint lddq, int accumulate,
                                  __global const STORAGE(DYT) * dy, ulong dy0, __global const float *lse,
                                  ulong lse0, __global const float *delta, ulong delta0, ATTENTION_INPUTS,
@@ -425,7 +425,7 @@ GROUP void attention_bwd_q_group(__global STORAGE(GT) * dq, ulong dq0, uint lddq
 #endif
 #if KERNEL == 0 || KERNEL == 3
 
-/* dk and dv; one group per block of keys of a key head. */
+/* Computes dk and dv; one group per block of keys of a key head. */
 GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint lddk, int accumulate_k,
                                   __global STORAGE(GT) * dv, ulong dv0, uint lddv, int accumulate_v,
                                   __global const STORAGE(DYT) * dy, ulong dy0, __global const float *lse,

@@ -10,7 +10,7 @@
 #define LANE_MAX_HEAD 256 /* largest head: tiles are kept in private memory */
 #define LANE_MAX_SHARES 16
 #define LANE_MAX_PRIVATE (512 << 10) /* bytes; the standard tiles take up to 265 KiB */
-#define LANE_SUM_ROWS 4              /* SUM_ROWS of attention_lane.cl */
+#define LANE_SUM_ROWS 4              /* equal to SUM_ROWS of attention_lane.cl */
 
 /* Register blocking (rows, vectors) and tile sizes of the lane kernels (attention_lane.cl), and the number
  * of work-items (shares) among which backward divides the key tiles of a head. */
@@ -32,8 +32,8 @@ static int64_t even_tile(int64_t total, int64_t most, int64_t unit)
 }
 
 /* The smallest number of shares that keeps all compute units nearly always busy. With `heads` equal pieces
- * of work on `units`, the time is proportional to ceil(heads * shares / units) / shares; more shares are
- * taken only if that is at least 10 % less. */
+ * of work on `units` compute units, the time is proportional to ceil(heads * shares / units) / shares; a
+ * larger number is taken only if it saves more than 10 % of the time. */
 static int64_t lane_shares(int64_t heads, int64_t tiles, int64_t units)
 {
     int64_t best = 1;
@@ -70,7 +70,7 @@ static lane_form lane_measure(const clt_attention *s, const ocl_device_desc *dev
         keys -= 32;
     f.bq = even_tile(s->tq, queries, 16 * f.vectors);
     f.kb = even_tile(s->tk, keys, 16 * f.vectors);
-    f.bk = f.qb = s->dim <= 128 ? 64 : 32; /* in use rounded up to a multiple of `rows` */
+    f.bk = f.qb = s->dim <= 128 ? 64 : 32; /* kernels round it up to a multiple of `rows` */
     return f;
 }
 
@@ -160,7 +160,7 @@ static void lane_sum(ocl_emitter *e, const clt_call *call, const clt_attention *
 }
 
 /* True if gradient i is first computed in f32 workspace: the backward kernel accumulates in f32 only, and if
- * several items contribute to dq, each needs a copy of its own. */
+ * several items contribute to dq, each needs its own copy. */
 static bool lane_apart(const clt_call *call, const lane_form *f, const clt_attention_grads *g, int i)
 {
     return (i == 0 && f->shares > 1) || (g->tensor[i] >= 0 && clt_call_dtype(call, g->tensor[i]) != CLT_F32);

@@ -48,7 +48,7 @@ typedef struct early_keys {
 #define A_TILE_BEFORE at->j0 > 0
 #endif
 
-/* QKᵀ for the queries of columns c .. c + STRIP - 1 and the first `cols` keys; masked scores become
+/* Computes QKᵀ for the queries of columns c .. c + STRIP - 1 and the first `cols` keys; masked scores become
  * -INFINITY. top: the largest score of each query so far. All queries attend to the first `all` keys. */
 CLT_INLINE void scores(forward_tiles *t, uint c, uint cols, uint all, const SEEN *seen,
                        float16 *top EARLY_PARAM)
@@ -101,8 +101,8 @@ CLT_INLINE void online_softmax(forward_tiles *t, const tile_pair *at, uint c, ui
             total[v] += e;
         }
     }
-    /* a block of ROWS queries may extend into the next columns, whose queries attend to more keys: clear
-     * those rows */
+    /* a block of ROWS queries may extend into the next columns, whose queries attend to more keys: clear the
+     * rows of these keys */
     for (uint k = cols; k < cols + ROWS - 1; k++)
         EACH_VECTOR vstore16(ZERO, v, t->p + k * WEIGHTS + c);
     EACH_VECTOR
@@ -117,7 +117,7 @@ CLT_INLINE void online_softmax(forward_tiles *t, const tile_pair *at, uint c, ui
     }
 }
 
-/* PV: sum = sum * shrink + P V; for the first tile of keys sum = P V. */
+/* Computes PV: sum = sum * shrink + P V; for the first tile of keys sum = P V. */
 CLT_INLINE void add_values(forward_tiles *t, const tile_pair *at)
 {
     for (uint q = 0; q < at->rows; q += ROWS) {
@@ -234,8 +234,8 @@ typedef struct __attribute__((aligned(64))) backward_tiles {
 #endif
 } backward_tiles;
 
-/* P and dS of ROWS queries from q on and the keys of columns c .. c + STRIP - 1. masked: some of these
- * queries do not attend to all of these keys. keep: dropout factors, a row for each query. */
+/* Computes P and dS of ROWS queries from q on and the keys of columns c .. c + STRIP - 1. masked: some of
+ * these queries do not attend to all of these keys. keep: dropout factors, a row for each query. */
 CLT_INLINE void score_gradients(backward_tiles *t, const tile_pair *at, uint q, uint c, bool masked,
                                 const float *const *keep)
 {
@@ -299,7 +299,7 @@ CLT_INLINE void store_product(__global float *x, ulong ld, float16 sum[ROWS][VEC
 #define OR_EARLY
 #endif
 
-/* P and dS of the tiles; dq (+)= scale * dS K. */
+/* Computes P and dS of the tiles, and dq (+)= scale * dS K. */
 CLT_INLINE void query_gradients(backward_tiles *t, const tile_pair *at, __global float *dq, ulong lddq,
                                 float scale, bool accumulate, const drop_mask *mask)
 {
@@ -344,8 +344,8 @@ CLT_INLINE void query_gradients(backward_tiles *t, const tile_pair *at, __global
 #define QUERIES_END at->rows
 #endif
 
-/* dv += P^T dy and dk += dS^T q for the tile's `have` keys; fresh: the first contribution, which is stored
- * and not added. */
+/* Computes dv += P^T dy and dk += dS^T q for the tile's `have` keys; fresh: the first contribution, which is
+ * stored, not added. */
 CLT_INLINE void key_gradients(backward_tiles *t, const tile_pair *at, bool fresh, uint have)
 {
     /* the last block of ROWS keys may read beyond the end of the last row */
@@ -423,9 +423,9 @@ CLT_INLINE void put_rows(__global float *x, ulong ld, const float *tile, uint ro
 #endif
 
 /* One item per key head and share of its key tiles, with all queries of the heads that use this key head.
- * Number `share` has the tiles share, 2 * shares - 1 - share, 2 * shares + share and so on, which gives all
- * shares about the same amount of work with causal masks. With several shares dq is a workspace with a copy
- * for each. */
+ * Share number `share` has the tiles share, 2 * shares - 1 - share, 2 * shares + share and so on, which
+ * gives all shares about the same amount of work with causal masks. With several shares dq is a workspace
+ * with a copy for each. */
 ITEM void attention_bwd_lane(__global float *dq, ulong dq0, uint lddq, int accumulate_q, __global float *dk,
                              ulong dk0, uint lddk, int accumulate_k, __global float *dv, ulong dv0, uint lddv,
                              int accumulate_v, __global const STORAGE(DYT) * dy, ulong dy0,

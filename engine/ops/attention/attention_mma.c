@@ -11,7 +11,7 @@
 
 #define FEWEST_WARPS 2
 #define MMA_MAX_HEAD 128    /* a larger head's accumulators would not fit into the registers */
-#define EMULATION_WORDS 192 /* MMA_SCRATCH of mma.clh, for each warp */
+#define EMULATION_WORDS 192 /* for each warp; equal to MMA_SCRATCH of mma.clh */
 #define WIDE_HEAD 64        /* up to this head size a warp can hold two m16 tiles */
 #define GROUPS_A_UNIT 2     /* with fewer work-groups per unit, compute units would be idle */
 
@@ -32,7 +32,7 @@ static int64_t form_rows(const mma_form *f)
     return 16 * f->m_tiles * f->warps;
 }
 
-/* Whether a work-group holds keys and streams queries, and not the other way round. */
+/* Whether a work-group holds keys and streams queries, instead of the other way round. */
 static bool holds_keys(clt_attention_kernel kernel)
 {
     return kernel == CLT_ATTENTION_DKV || kernel == CLT_ATTENTION_BACKWARD;
@@ -217,7 +217,7 @@ static void mma_begin(ocl_emitter *e, const clt_call *call, const clt_attention 
     int sm = generation(dtype, e->device);
     clt_attention_begin(e, call, s, kernel == CLT_ATTENTION_BACKWARD ? "attention_mma_one" : "attention_mma",
                         kernel, name);
-    ocl_define(e, "MMA_SM", sm ? sm : 80); /* emulated on request: as the newest generation */
+    ocl_define(e, "MMA_SM", sm ? sm : 80); /* matrix units are emulated on request, as on sm_80 */
     ocl_define(e, "WARPS", f->warps);
     ocl_define(e, "M_TILES", f->m_tiles);
     ocl_define(e, "COLS", f->cols);
@@ -287,8 +287,8 @@ static uint64_t query_tiles(const clt_attention *s, const mma_form *f)
     return (uint64_t)(s->batch * s->heads) * clt_div_up((uint64_t)s->tq, (uint64_t)f->cols);
 }
 
-/* Elements of the sums of dq of a tile: each of the 32 items of a warp has eight of every n16 tile. Warps
- * share the n16 tiles of a head (attention_mma_one.cl). */
+/* Number of partial sums of dq for one tile: each of the 32 items of a warp has eight of every n16 tile.
+ * Warps share the n16 tiles of a head (attention_mma_one.cl). */
 static uint64_t tile_sums(const clt_attention *s, const mma_form *f)
 {
     uint64_t sharing = (uint64_t)(16 * f->warps / f->cols), parts = clt_div_up((uint64_t)s->dim, 16);
@@ -320,8 +320,8 @@ static clt_status attention_bwd_mma_one(ocl_emitter *e, const void *problem)
     if (!clt_attention_wants(call, &s, &g))
         return CLT_OK;
     int32_t other = g.tensor[1] >= 0 ? g.tensor[1] : g.tensor[2];
-    /* for dq alone, or dk and dv alone, the separate kernels need fewer products; this kernel stores only
-     * one type */
+    /* if only dq, or only dk and dv are wanted, the separate kernels need fewer products; this kernel stores
+     * only one type */
     if (g.tensor[0] < 0 || other < 0 || clt_call_dtype(call, g.tensor[0]) != clt_call_dtype(call, other))
         return attention_bwd_mma(e, problem);
     const mma_form *f = tuned(e, call, &s, CLT_ATTENTION_BACKWARD, "tile");

@@ -2,19 +2,20 @@
  *
  * Attention, the variant mma, for GPUs with matrix units: 16-bit storage, f32 sums, scores and probabilities
  * that never leave registers. A work-group holds ROWS rows of one side (queries for y and dq, keys for dk
- * and dv), each of its warps M_TILES tiles of 16 rows as operands A, and moves the other side, COLS rows at
- * a time, through two slots of local memory: while one is multiplied, asynchronous copies fill the other.
- * The accumulators of scores, once packed, are the operand A of the next product (mma_registers.clh). This
- * holds for dk and dv, too, because there scores are computed transposed. Tiles that are masked for the
+ * and dv); each of its warps holds M_TILES tiles of 16 rows as operands A. It moves the other side, COLS
+ * rows at a time, through two slots of local memory: while one is multiplied, asynchronous copies fill the
+ * other. The accumulators of scores, once packed, are the operand A of the next product (mma_registers.clh).
+ * This holds for dk and dv, too, because there scores are computed transposed. Tiles that are masked for the
  * whole block are never loaded; tiles in which nothing is masked skip the mask. Sums run in a fixed order
  * without atomics. Same results as attention.cl up to rounding, except that P and dS are rounded to the
  * storage type before a product, as the matrix units need them. attention.clh, attention_mma.clh and this
  * file list the defines.
  *
- * Local memory. A row has HEAD elements, HEAD_SIZE filled up with zeros to a multiple of 16, and lies PITCH
- * = HEAD + 8 apart: an odd number of 16-byte words, so that the eight rows that one fragment load or eight
- * copies access together are in different banks, for every head size and without swizzling addresses. Four
- * tiles of COLS rows are 36 KiB with 64 rows of 64 elements, 34 KiB with 32 of 128, of 48 for a group.
+ * Local memory. A row has HEAD elements, HEAD_SIZE padded with zeros to a multiple of 16, and rows lie PITCH
+ * = HEAD + 8 elements apart: an odd number of 16-byte words, so that the eight rows that one fragment load
+ * or eight copies access together are in different banks, for every head size and without swizzling
+ * addresses. Four tiles of COLS rows are 36 KiB with 64 rows of 64 elements, 34 KiB with 32 rows of 128; a
+ * group may have 48.
  *
  * Why these tile sizes. A warp reads a streamed tile once for its 16 M_TILES rows: 8 M_TILES multiply-adds
  * for each byte, where an SM of Ampere needs 8 and one of Hopper 10 (gemm_mma.cl). Two m16 tiles fit the
@@ -22,16 +23,17 @@
  * engine/ops/attention/attention_mma.c chooses.
  *
  * Forward takes 64 keys at a time where they fit. The work per tile (a barrier, a wait, copies, the maximum
- * of every row and its exchange between four items) is then done half as often as with 32: 558 instructions
- * of ptxas for sm_80 instead of 640 for the 128 products of 64 keys, of which 192 are exponentials and their
- * arguments. FlashAttention-2 uses 64 to 128.
+ * of every row and its exchange between four items) is then done half as often as with 32: for the 128
+ * products of 64 keys ptxas emits 558 instructions for sm_80 instead of 640; 192 of them are exponentials
+ * and their arguments. FlashAttention-2 uses 64 to 128.
  *
- * Occupancy: 128 items a group, registers by ptxas for sm_75 to sm_120 (tests/e2e/test_attention_ptx.sh),
- * all without spills: with two m16 tiles forward 246, dq 232, dk and dv 252: two groups, eight warps on an
- * SM; with one m16 tile and heads of 64 up to 168: three. More than 128 registers are worth it, because two
- * thirds of them hold operands and sums that would otherwise be read from local memory, whose bandwidth is
- * the limit here: each warp has 4 M_TILES independent products in flight, which hide the latency of one
- * another, and the other group of the SM fills the time of the exponentials. */
+ * Occupancy. A group has 128 items. Registers of an item by ptxas for sm_75 to sm_120
+ * (tests/e2e/test_attention_ptx.sh), without spills: with two m16 tiles 246 in forward, 232 for dq, 252 for
+ * dk and dv, so that an SM runs two groups (eight warps); with one m16 tile and heads of 64 up to 168, so
+ * that it runs three groups. More than 128 registers are worth it, because two thirds of them hold operands
+ * and sums that would otherwise be read from local memory, whose bandwidth is the limit here: each warp has
+ * 4 M_TILES independent products in flight, which hide the latency of one another, and the other group of
+ * the SM fills the time of the exponentials. */
 #include "attention_mma.clh"
 
 #if KERNEL == 0 || KERNEL == 1
@@ -53,9 +55,9 @@ CLT_INLINE float row_max(float4 score[COLS / 16][M_TILES][2], uint i, bool lower
 /* Online softmax. The exponentials of a row are relative to `top`, which need not be the largest score: any
  * number near it is good enough, since the result is divided by the sum of the exponentials in the end. So
  * `top` is raised to the largest score only when that exceeds it by more than SLACK (in units of log 2), and
- * in most tiles the earlier sums need no rescaling. The decision depends on the row's own scores alone,
- * whatever rows the other items have. Exponentials are then at most 2^SLACK, which 16-bit types represent
- * with the same relative error as 1. */
+ * in most tiles the earlier sums need no rescaling. The decision depends only on the row's own scores, not
+ * on the rows of other items. Exponentials are then at most 2^SLACK, which 16-bit types represent with the
+ * same relative error as 1. */
 #define SLACK 8.0f
 #define NO_TOP -3.402823466e+38f /* finite, so that exp2(-INFINITY - NO_TOP) is 0 and not NaN */
 
@@ -114,8 +116,8 @@ static inline float4 drop_weights(float4 p, uint bits)
 }
 #endif
 
-/* y and lse; one group per block of queries of a head. The last block, which attends to the most keys, is
- * started first. */
+/* Computes y and lse; one group per block of queries of a head. The last block, which attends to the most
+ * keys, is started first. */
 GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float *lse, ulong lse0,
                              ATTENTION_INPUTS, ATTENTION_SIZES)
 {
@@ -133,7 +135,8 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
     }
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
     v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
-    /* the queries pass through memory that the first tile does not need, or before that tile is loaded */
+    /* the queries go through memory that the first tile does not use, or go through it before that tile is
+     * loaded */
     __local ushort *block = ROWS > 2 * COLS ? slots : slots + SLOT;
     LOAD_TILE(DT, block, q + q0 + (ulong)n * tq * ldq + h * HEAD_SIZE, ldq, i0, rows, ROWS);
     if (ROWS > 2 * COLS) {
@@ -156,7 +159,7 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
     for (uint j0 = BLOCK_LOW; j0 < visible; j0 += COLS, now = SLOT - now) {
         __local ushort *slot = slots + now, *other = slots + (SLOT - now);
         MMA_COPIES_WAIT(0);
-        barrier(CLK_LOCAL_MEM_FENCE); /* the tile is there, and the other slot is no longer read */
+        barrier(CLK_LOCAL_MEM_FENCE); /* the tile has arrived, and the other slot is no longer read */
         uint next = j0 + COLS;
         if (next < visible) {
             LOAD_TILE(DT, other, k, ldk, next, min(visible - next, (uint)COLS), COLS);
@@ -241,7 +244,7 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
 
 #if KERNEL == 0 || KERNEL == 2
 
-/* dq; one group per block of queries of a head, as in forward. */
+/* Computes dq; one group per block of queries of a head, as in forward. */
 GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, int accumulate,
                                __global const STORAGE(DYT) * dy, ulong dy0, __global const float *lse,
                                ulong lse0, __global const float *delta, ulong delta0, ATTENTION_INPUTS,
@@ -349,7 +352,7 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
 #endif
 #if KERNEL == 0 || KERNEL == 3
 
-/* dk and dv; one group per block of keys of a key head. Scores are transposed: rows are keys. The
+/* Computes dk and dv; one group per block of keys of a key head. Scores are transposed: rows are keys. The
  * accumulators of dk and dv and the keys fill the registers, so the block's values stay in local memory. */
 GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk, int accumulate_k,
                                 __global STORAGE(GT) * dv, ulong dv0, uint lddv, int accumulate_v,

@@ -3,25 +3,26 @@
  * The backward pass of attention in one kernel with five products; the two kernels of attention_mma.cl need
  * seven. Sizes, masks and the walk over tiles of queries are the same. A work-group holds a block of keys
  * and values, computes S and dP of each tile of queries once, and from them dv, dk and the block's part of
- * dq. It is used only where a tuning record chooses it; otherwise the two kernels are. attention.clh and
- * attention_mma.clh list the defines.
+ * dq. It is used only where a tuning record chooses it; otherwise the two kernels are used. attention.clh
+ * and attention_mma.clh list the defines.
  *
  * The sum of dq. The parts of a tile come from all blocks of keys that its queries attend to, and are added
- * in a fixed order, so that every run gives the same bits. One group for each head, which walks over all
- * keys, would keep the order by itself, but there are fewer heads than compute units. A copy of dq for each
- * block would write and read 4 (T / ROWS) bytes for each element, and need another kernel to add them. Here
- * the groups of a head form a chain for each tile (group_chain.clh): a group takes the sum that the one
- * before it left in f32, adds its part and passes it on; the last one stores dq. A tile of 32 x 64 is then 8
- * KiB read and written for each 128 keys, in the items' own order, so that every sector is whole: for 1024
- * tokens 1.8 MiB a head through the second-level cache, about what the other kernel read of keys and values.
+ * in a fixed order, so that every run gives the same bits. If one group for each head walked over all keys,
+ * the order would be fixed, but there are fewer heads than compute units. A copy of dq for each block would
+ * write and read 4 (T / ROWS) bytes for each element, and need another kernel to add them. Here the groups
+ * of a head form a chain for each tile (group_chain.clh): a group takes the f32 sum that the group before it
+ * left, adds its part and passes the sum on; the last group stores dq. A tile of 32 x 64 is then 8 KiB read
+ * and written for each 128 keys, in the items' own order, so that every sector is whole: for 1024 tokens,
+ * 1.8 MiB for each head pass through the second-level cache, about as much as the other kernel read of keys
+ * and values.
  *
  * Progress. A group gets its number when it starts (clt_next_tile), and the numbers of a head run from its
  * last block of keys to its first one, as its chains do. So a group waits only for groups that have started,
  * which never wait for one that has not. Each group walks from the first query that attends to its keys:
- * with causal masks the group that it waits for began ROWS queries further on, so groups that advance in
- * step never wait. The groups with the most work come last, which costs a part of the last round. A command
- * before the kernel sets the counters to 0, because other kernels use the workspace in between, and an
- * interrupted run leaves any value in it.
+ * with causal masks the group for which it waits began ROWS queries further on, so groups that advance in
+ * step never wait. The groups with the most work start last, so compute units idle in the last round. A
+ * command before the kernel sets the counters to 0, because other kernels use the workspace in between, and
+ * an interrupted run leaves any value in it.
  *
  * Local memory. It holds the keys, which are read as rows and as columns, and dS^T (16 bits, COLS queries
  * for each key), because every warp needs all keys for dq of a tile; values are fragments in registers. That
@@ -151,7 +152,7 @@ CLT_INLINE void clear_rows(__global STORAGE(GT) * dq, uint ld, uint rows)
  * group of the tile's chain, because its block has the first key that any of the tile's queries attends to
  * (without INTERVALS key 0). */
 #if INTERVALS
-#define CHAIN_BEGIN bool passes_on = false; /* like `before`, about the tile before the current one */
+#define CHAIN_BEGIN bool passes_on = false; /* PASSES_ON for the tile before the current one */
 #define FIRST_BLOCK_OF_TILE passes_on = j0 / ROWS > attention_low(i0, tq, keys SPANS) / ROWS;
 #define PASSES_ON passes_on
 #define IS_LAST !passes_on
@@ -162,8 +163,8 @@ CLT_INLINE void clear_rows(__global STORAGE(GT) * dq, uint ld, uint rows)
 #define IS_LAST j0 == 0
 #endif
 
-/* dq, dk and dv; one group per block of keys of a key head. order: the number of the next group, then a
- * counter for each tile of queries of each head; all 0 at the start. */
+/* Computes dq, dk and dv; one group per block of keys of a key head. order: the number of the next group,
+ * then a counter for each tile of queries of each head; all 0 at the start. */
 GROUP void attention_bwd_mma_one(__global STORAGE(GT) * dq, ulong dq0, uint lddq, int accumulate_q,
                                  __global STORAGE(GT) * dk, ulong dk0, uint lddk, int accumulate_k,
                                  __global STORAGE(GT) * dv, ulong dv0, uint lddv, int accumulate_v,
@@ -177,7 +178,7 @@ GROUP void attention_bwd_mma_one(__global STORAGE(GT) * dq, ulong dq0, uint lddq
     __local float stats[4 * COLS]; /* for each slot: lse (in units of log 2) and delta of its queries */
     __local uint4 slope_memory[ROWS * SLOPE_PITCH / 8];
     __local ushort *slots = (__local ushort *)memory, *slopes = (__local ushort *)slope_memory;
-    volatile __local uint *turn = (volatile __local uint *)stats; /* until these statistics are needed */
+    volatile __local uint *turn = (volatile __local uint *)stats; /* lies in `stats`, not used yet */
     order += order0;
     if (get_local_id(0) == 0)
         *turn = clt_next_tile((volatile __global uint *)order);
@@ -203,7 +204,7 @@ GROUP void attention_bwd_mma_one(__global STORAGE(GT) * dq, ulong dq0, uint lddq
         clear_rows(dq + g * (SHARING * HEAD_SIZE), lddq, held > 0 ? min(first, tq) : tq);
 #endif
     WALK_OVER_QUERIES;
-    __global uint *counter = order; /* of the tile before the current one */
+    __global uint *counter = order; /* counter of the tile before the current one */
     uint before = 0;
     CHAIN_BEGIN
 #pragma unroll 1

@@ -2,12 +2,12 @@
  *
  * The documents of a row, for attention: from a number for each token, which is the same for neighbours of
  * one document, the first token of each token's document and the token after its last one. Any numbers give
- * spans that lie within the row, hold their token and follow one another, so that no kernel that uses them
- * reads out of bounds or waits for work that nobody does. */
+ * spans that lie within the row, contain their token and follow one another, so that no kernel that uses
+ * them reads out of bounds or waits for work that no group does. */
 #include "common.clh"
 
 #define CHUNK 32 /* tokens of an item */
-#define STEP 16  /* numbers that are compared at a time on the way to the ends of a document */
+#define STEP 16  /* numbers that are compared at a time in the search for the ends of a document */
 
 static inline bool all_equal(__global const int *documents, int number)
 {

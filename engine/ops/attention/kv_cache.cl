@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows that stay on the device between runs: one row is written per sample; position 0 also clears the
- * others. */
+ * Rows that stay on the device between runs: a run writes one row per sample; at position 0 it also clears
+ * the other rows. */
 #include "common.clh"
 #include "types.clh"
 

@@ -16,13 +16,13 @@
  *         to 16 copies of dq where a device has more compute units than there are key heads; no matrix over
  *         Tq x Tk anywhere
  * errors  CLT_ESHAPE: widths that heads do not divide, causal with Tq > Tk, types, a window without causal,
- *         documents with Tq unlike Tk
+ *         documents with Tq different from Tk
  * masks   keys at or beyond the sample's length are masked; causal: with L keys (L = length, else Tk) query i
  *         attends to keys j <= i + L - Tq, so the last query attends to all; a query without keys gives
- *         zeros. window w: of these the last w, so that keys that no query attends to are never used and get
- *         gradients of zero. documents: a number for each token; neighbours with the same number are one
- *         document, whose queries attend to its keys alone. Any numbers will do. What another document of
- *         the row holds changes no bit of a result, if it is finite: tiles of both multiply it by zero
+ *         zeros. window w: only the last w of these keys; keys that no query attends to are never used and
+ *         get gradients of zero. documents: a number for each token; neighbours with the same number are one
+ *         document, whose queries attend to its keys alone. Any numbers will do. Finite values in another
+ *         document of the row change no bit of a result: tiles with both documents multiply them by zero
  * source  Vaswani et al. 2017, arXiv:1706.03762; online softmax: Milakov and Gimelshein 2018,
  *         arXiv:1805.02867; backward from lse: Dao 2023, arXiv:2307.08691. keep_ij: as the op dropout, for
  *         element (n,h,i,j)
@@ -204,8 +204,9 @@ static clt_status attention_bwd_row(ocl_emitter *e, const void *problem)
 }
 /* --- variant group: a work-group per block of queries or keys --- */
 
-/* Bytes of local memory of a kernel of attention_group.cl. Backward: four blocks of rows and two of scores;
- * forward: three blocks of rows, one of scores, and the values that the items of a row exchange. */
+/* Bytes of local memory that a work-group needs in a kernel of attention_group.cl. Backward: four blocks of
+ * rows and two of scores; forward: three blocks of rows, one of scores, and the values that the items of a
+ * row exchange. */
 static uint64_t group_bytes(const clt_attention *s, int64_t block, bool backward)
 {
     int64_t vector = s->dim % 32 == 0 ? 4 : 2,

@@ -229,7 +229,7 @@ static void attention_backward(clt_ref_call *call)
              CLT_CASE_INPUT(CLT_I32, CLT_FILL_##numbers, mean, n, t))
 
 /* Cases that run with the first value of every tunable: with matrix units the largest tiles, which the
- * variants choose by themselves only for many heads. */
+ * variants choose without a tuning record only for many heads. */
 #define TUNED_16(case_name, text, ...)                                                                       \
     {                                                                                                        \
         .name = case_name, .attrs = text, .n_inputs = 3, .inputs = {__VA_ARGS__}, .tuned = 1                 \

@@ -50,7 +50,7 @@ static const clt_attr_spec rotary_attrs[] = {
         "yarn"),
 };
 
-/* Values of -DOFFSETS: what the optional second input gives. */
+/* Values of -DOFFSETS: the meaning of the optional second input. */
 enum { NO_OFFSETS, OFFSET_OF_SAMPLES, OFFSET_OF_ROWS };
 
 /* `positions` is the number of elements of the second input. With one row for each sample both values mean
@@ -60,8 +60,8 @@ static int offsets_of(int64_t positions, int64_t samples)
     return positions == samples ? OFFSET_OF_SAMPLES : OFFSET_OF_ROWS;
 }
 
-/* Kernel arguments of a scaling (rotary.cl). by: what decides the scale of a pair: 1 its index, 2 its angle;
- * 0: no scaling. */
+/* Kernel arguments of a scaling (rotary.cl). by: 1: a pair's index decides its scale; 2: its angle does; 0:
+ * no scaling. */
 typedef struct rotary_scaling {
     int by, first, last;
     uint64_t least, step, low, high, scale;
@@ -88,7 +88,7 @@ static double pair_of(const clt_node *node, int64_t pairs, double turns)
     return -(double)pairs * log(angle_of(node, turns)) / log(clt_node_attr(node, "base")->f);
 }
 
-/* Scales all pairs beyond `first`, those from `last` on by the whole factor. */
+/* Scales all pairs beyond `first`, pairs from `last` on by the whole factor. */
 static void scale_by_index(rotary_scaling *s, double first, double last)
 {
     s->by = 1;
@@ -97,7 +97,7 @@ static void scale_by_index(rotary_scaling *s, double first, double last)
     s->step = s->last - s->first > 1 ? (uint64_t)ldexp(1.0 / (s->last - s->first), 64) : 0;
 }
 
-/* Scales angles below `high`, those up to `low` by the whole factor; both in radians. */
+/* Scales angles below `high`, angles up to `low` by the whole factor; `low` and `high` are in radians. */
 static void scale_by_angle(rotary_scaling *s, double low, double high)
 {
     s->by = 2;
@@ -189,7 +189,7 @@ static clt_status rotary_infer(clt_infer *ctx)
     return clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape);
 }
 
-/* One launch from x to y; backward: from dy to dx. */
+/* Emits one launch, from x to y, or backward from dy to dx. */
 static void rotary_emit(ocl_emitter *e, const clt_call *call, bool backward, clt_style style)
 {
     int32_t from = backward ? call->dout[0] : call->in[0], to = backward ? call->din[0] : call->out[0];

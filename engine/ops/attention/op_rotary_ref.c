@@ -44,7 +44,7 @@ static double scaled(const clt_node *node, double w, int64_t i, int64_t rotary)
     return w;
 }
 
-/* to += from with every pair rotated; sign -1: in the opposite direction. */
+/* Adds to `to` the array `from` with every pair rotated; sign -1: rotated in the opposite direction. */
 static void turn(const clt_ref_call *call, const double *from, double *to, double sign)
 {
     const clt_shape *shape = &call->in[0].shape;

@@ -40,8 +40,8 @@ const char *clt_conv_text(const clt_conv *c, char *buffer, size_t size)
     return buffer;
 }
 
-/* The sizes of the underlying convolution. For a transposed op that is the convolution whose gradient the op
- * computes; the op's output is its image. */
+/* The sizes of the underlying convolution. For a transposed op this is the convolution whose gradient the op
+ * computes; the op's output is the image of that convolution. */
 static clt_conv sizes_of(const clt_call *call, bool transposed)
 {
     const clt_node *node = call->node;

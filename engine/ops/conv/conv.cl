@@ -25,8 +25,8 @@
         ulong rows
 #define TAPS (kernel0 * kernel1 * kernel2)
 
-/* place: index of the image's position that element `tap` of window `row` of the result covers. inside:
- * false if it is outside of the image; negative coordinates wrap to values larger than every size. */
+/* place: index of the position in the image that element `tap` of window `row` covers. inside: false if that
+ * position is outside of the image; negative coordinates wrap to values larger than every size. */
 #define COVERED(row, tap, place, inside)                                                                     \
     do {                                                                                                     \
         ulong r1_ = (row) / out2, r0_ = r1_ / out1, n_ = r0_ / out0;                                         \
@@ -93,8 +93,8 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void conv_windows(
     ulong p1 = (place) / in2, p0 = p1 / in1, n = p0 / in0;                                                   \
     uint i2 = (uint)((place)-p1 * in2), i1 = (uint)(p1 - p0 * in1), i0 = (uint)(p0 - n * in0)
 
-/* image (N, in..., channels) (+)= for each position the sum, in the order of the taps, of the matrix's
- * elements that cover it, from the windows of rows first to first + rows - 1 only. */
+/* image (N, in..., channels) (+)= the sum, for each position, of the elements of the matrix that cover it,
+ * in the order of the taps. Only the windows of rows first to first + rows - 1 count. */
 __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void conv_gather(
     __global STORAGE(GT) *restrict image, ulong image0, int accumulate, __global const float *restrict matrix,
     ulong matrix0,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all convolutions share. A convolution maps an image (N,C,in...) to a result (N,K,out...); a
- * transposed convolution is the gradient of one with respect to its image. So three problems cover both,
- * forward and backward, in two and three dimensions: the result, the gradient of the image, the gradient of
- * the weight. Images are volumes of depth 1. Activations are channels-last in memory. The weight is stored
- * as (K, window..., C/groups), which files hold as (K, C/groups, window...). Knows no op; each algorithm has
- * a file of its own. */
+ * The declarations that all convolutions share. A convolution maps an image (N,C,in...) to a result
+ * (N,K,out...); a transposed convolution is the gradient of a convolution with respect to its image. So
+ * three problems cover both, forward and backward, in two and three dimensions: the result, the gradient of
+ * the image, the gradient of the weight. An image is treated as a volume of depth 1. Activations are
+ * channels-last in memory. The weight is stored as (K, window..., C/groups), which files hold as (K,
+ * C/groups, window...). Knows no op; each algorithm has its own file. */
 #ifndef ENGINE_OPS_CONV_CONV_H
 #define ENGINE_OPS_CONV_CONV_H
 
@@ -25,7 +25,7 @@ typedef struct clt_conv {
     int32_t image, weight, result;
     int32_t bias; /* RESULT: f32 (K); IMAGE: f32 (C), of a transposed convolution; -1: none */
     clt_dtype type_image, type_weight, type_result;
-    bool accumulate; /* adds to what the kind computes, instead of writing it */
+    bool accumulate; /* adds to the tensor that the kind computes, instead of overwriting it */
     bool tf32;       /* all types are f32, and products may round their operands to 10 bits of mantissa */
     /* RESULT only, may be NULL: an algorithm that can compute the moments of the result's channels stores
      * them here (clt_call) */
@@ -44,11 +44,12 @@ static inline int64_t clt_conv_pixels(const clt_conv *c) /* positions of the ima
 {
     return c->s.n * clt_spatial_volume(c->s.in);
 }
-/* True if the image itself is the matrix of all windows: windows of one element, stride 1, no padding. */
+/* True if the image itself is the matrix of all windows, because windows have one element, the stride is 1
+ * and there is no padding. */
 bool clt_conv_is_pointwise(const clt_conv *c);
-/* Floating point operations of the definition, whatever the algorithm. */
+/* Number of floating-point operations by the definition, whichever algorithm is used. */
 double clt_conv_flops(const clt_conv *c);
-/* The problem as words, for tuning records and messages; returns buffer. */
+/* Writes the problem as words, for tuning records and messages; returns buffer. */
 const char *clt_conv_text(const clt_conv *c, char *buffer, size_t size);
 
 /* An algorithm. accepts: true if it can compute a problem, otherwise it writes the reason; NULL: it can

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Depthwise convolutions, which have as many groups as channels, computed directly: every channel has a
- * window of its own, so there is no matrix product, and memory is the limit (kernels in
- * conv_depthwise.cl). */
+ * Depthwise convolutions, which have as many groups as channels, computed directly: every channel has its
+ * own window, so there is no matrix product, and memory is the limit (kernels in conv_depthwise.cl). */
 #include "engine/ops/conv/conv.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
 
 #include <stdio.h>
 
-#define MOST_TAPS 64 /* MOST_TAPS of the kernels */
-/* Number of blocks of rows of the result in the weight's gradient, the same on every device. If a block
- * would have more than MANY_ROWS rows, there are more blocks, up to MOST_BLOCKS. */
+#define MOST_TAPS 64 /* equal to MOST_TAPS of the kernels */
+/* Number of blocks into which the result's rows are divided for the weight's gradient. It is the same on
+ * every device. If a block would have more than MANY_ROWS rows, there are more blocks, up to MOST_BLOCKS. */
 #define BLOCKS 64
 #define MOST_BLOCKS 256
 #define MANY_ROWS 1024

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Depthwise convolutions: every channel has a window of its own (conv_depthwise.c). Images are (n, in...,
- * channels), weights (channels, taps). Sums run over the taps in order; in the weight's gradient over blocks
- * of the result's rows in order, SUM_STEPS positions at a time.
+ * Depthwise convolutions: every channel has its own window (conv_depthwise.c). Images are (n, in...,
+ * channels), weights (channels, taps). Sums run over the taps in order. Sums of the weight's gradient run
+ * over blocks of the result's rows in order, SUM_STEPS positions at a time.
  *
  * Geometry: in lane style an item has one row of positions (of the result, or of the image) with all
  * channels, sixteen at a time; in flat style one position and one channel. In the weight's gradient an item
  * has a block of rows of the result, with all channels or with one.
  *
- * -DLS=items of a group, 1 in the lane form  -DXT=type of the image  -DWT=of the weight  -DYT=of the result
+ * -DLS=items of a group, 1 in the lane form -DXT=type of the image -DWT=type of the weight -DYT=type of the
+ * result
  * -DHAS_BIAS=0|1  -DTAPS=elements of a window (the weight's gradient) */
 #include "common.clh"
 #include "lanes.clh"

@@ -4,7 +4,7 @@
  * kernel reads the windows directly from the image (ocl_gemm.windows in cl/gemm/gemm.h). The gradient of the
  * image is such a product, too: of windows of the result's gradient with the reordered weight. With a stride
  * the positions of the image are divided into phases, by their remainder modulo the stride: each phase uses
- * its own elements of the window, and is a product of its own. */
+ * different elements of the window, and is a separate product. */
 #include "engine/ops/conv/conv.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
@@ -23,7 +23,7 @@ static int64_t gcd(int64_t a, int64_t b)
     return b ? gcd(b, a % b) : a;
 }
 
-/* False: the phase has no positions. */
+/* Returns false if the phase has no positions. */
 static bool find_phase(const clt_conv *c, const int64_t begin[3], phase *out)
 {
     const clt_spatial *s = &c->s;
@@ -37,7 +37,7 @@ static bool find_phase(const clt_conv *c, const int64_t begin[3], phase *out)
         for (int64_t t = 0; t < s->kernel[i]; t++)
             if ((begin[i] + s->padding[i] - t * dilation) % stride == 0) {
                 out->count[i]++;
-                out->first[i] = t; /* the largest t: m counts down, since step is negative */
+                out->first[i] = t; /* the last one is the largest t; step < 0 leads to smaller t */
                 out->from[i] = (begin[i] + s->padding[i] - t * dilation) / stride;
             }
         if (out->size[i] == 0)
@@ -55,7 +55,7 @@ static void set_windows(ocl_windows *w, const int64_t in[3], const int64_t out[3
     }
 }
 
-/* The product of the forward direction, or of the weight's gradient, for all groups. */
+/* The product that computes the result, or the weight's gradient, for all groups. */
 static ocl_gemm plain_product(const clt_conv *c)
 {
     const clt_spatial *s = &c->s;
@@ -231,7 +231,8 @@ static int32_t emit_turned(ocl_emitter *e, const clt_conv *c, const phase *p)
     return turned;
 }
 
-/* from < 0: no element of the window belongs to the phase. */
+/* Emits the kernel that stores a phase, the tensor `from`, in the image; from < 0: no element of the window
+ * belongs to the phase. */
 static void emit_scatter(ocl_emitter *e, const clt_conv *c, const phase *p, int32_t from)
 {
     clt_style style = clt_style_of(e->device);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels that implicit products of convolutions need besides the products (conv_implicit.c): one brings
+ * Two kernels that run before and after the implicit products of convolutions (conv_implicit.c): one brings
  * the weight into another order, the other stores one phase of a strided gradient to its positions in the
  * image.
  *
@@ -68,8 +68,8 @@ KERNEL conv_turn(__global STORAGE(DT) *restrict to, ulong to0, __global const ST
     EACH_CHANNEL(TURN)
 }
 
-/* image (n, in..., channels) (+)= phase (n, size..., channels) at the positions begin + stride * p, p a
- * position of the phase. EMPTY: these positions become 0, or stay unchanged with `accumulate`. */
+/* image (n, in..., channels) (+)= phase (n, size..., channels) at the positions begin + stride * p, where p
+ * is a position in the phase. EMPTY: these positions become 0, or stay unchanged with `accumulate`. */
 KERNEL conv_scatter(__global STORAGE(GT) *restrict image, ulong image0, int accumulate,
 #if !EMPTY
                     __global const float *restrict phase, ulong phase0,

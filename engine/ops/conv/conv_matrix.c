@@ -15,7 +15,7 @@ typedef struct chunk {
     const clt_conv *c;
     int64_t first, rows;
     bool pointwise;
-    int32_t matrix; /* (groups, rows, taps * C/groups); the image where it is pointwise */
+    int32_t matrix; /* (groups, rows, taps * C/groups); for a pointwise convolution, the image */
 } chunk;
 
 static int64_t per_group(const clt_conv *c) /* numbers of a window in one group */
@@ -23,7 +23,7 @@ static int64_t per_group(const clt_conv *c) /* numbers of a window in one group 
     return clt_conv_taps(c) * (c->s.channels / c->groups);
 }
 
-/* Sizes of the window as kernel arguments, in the order of CONV_PARAMS (conv.cl). */
+/* Adds the sizes of the window as kernel arguments, in the order of CONV_PARAMS (conv.cl). */
 static void arg_sizes(ocl_emitter *e, const chunk *k)
 {
     const clt_spatial *s = &k->c->s;
@@ -71,7 +71,7 @@ static void emit_windows(ocl_emitter *e, const chunk *k)
     end(e, k, (uint64_t)(k->rows * clt_conv_taps(c)), items, style, 0.0);
 }
 
-/* The image (+)= the sum of the windows' elements at each of its positions. */
+/* Emits: image (+)= the sum of the windows' elements at each of its positions. */
 static void emit_gather(ocl_emitter *e, const chunk *k, bool accumulate, bool bias)
 {
     const clt_conv *c = k->c;
@@ -91,7 +91,7 @@ static void emit_gather(ocl_emitter *e, const chunk *k, bool accumulate, bool bi
     end(e, k, (uint64_t)clt_conv_pixels(c), items, style, (double)elements);
 }
 
-/* The product of a chunk for the given problem; `group` < 0: all groups in one batch. */
+/* Emits the product of a chunk for the given problem; `group` < 0: all groups in one batch. */
 static clt_status emit_product(ocl_emitter *e, const chunk *k, int64_t group, bool later)
 {
     const clt_conv *c = k->c;
@@ -139,8 +139,8 @@ static clt_status emit_product(ocl_emitter *e, const chunk *k, int64_t group, bo
     return ocl_gemm_emit(e, &g, NULL);
 }
 
-/* A product's bias is one vector for all items of its batch, so groups with biases are products of their
- * own. */
+/* Emits the products of a chunk. A product's bias is one vector for all items of its batch, so with a bias
+ * each group is a separate product. */
 static clt_status emit_products(ocl_emitter *e, const chunk *k, bool later)
 {
     const clt_conv *c = k->c;

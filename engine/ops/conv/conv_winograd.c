@@ -18,12 +18,12 @@ typedef struct winograd {
     const clt_conv *c;
     clt_style style;
     uint64_t items;                /* of a group */
-    int out, in;                   /* places of a tile and of its source, along a side */
+    int out, in;                   /* side length of a tile of the result, and of the source that it needs */
     int64_t from, to;              /* channels of the source and of the result */
-    int64_t height, width;         /* of the result (the image, for its gradient) */
-    int64_t source[2], padding[2]; /* of the source: sizes, and how far the first window extends beyond it */
-    int64_t down, across, tiles;   /* tiles of one image, and of all */
-    int64_t first, count;          /* of a chunk */
+    int64_t height, width;         /* of the result, or of the gradient of the image */
+    int64_t source[2], padding[2]; /* the source's sizes, and how far the first window extends beyond it */
+    int64_t down, across, tiles;   /* tiles of one image, and of all images */
+    int64_t first, count;          /* tiles of a chunk */
 } winograd;
 
 static bool winograd_accepts(const clt_conv *c, const ocl_device_desc *device, char *reason, size_t size)
@@ -83,7 +83,7 @@ static void begin(ocl_emitter *e, winograd *w, const char *kernel)
     ocl_define(e, "OUT", w->out);
 }
 
-/* An item for each row, or in flat style for each row and channel. */
+/* Ends a kernel that has an item for each row, or in flat style for each row and channel. */
 static void end(ocl_emitter *e, const winograd *w, int64_t rows, int64_t channels, double flops)
 {
     uint64_t items = (uint64_t)rows * (w->style == CLT_STYLE_LANE ? 1 : (uint64_t)channels);
@@ -131,8 +131,8 @@ static void emit_window(ocl_emitter *e, winograd *w, int32_t u)
     end(e, w, c->results, c->s.channels, 60.0);
 }
 
-/* Returns the tensor of transformed windows. They depend on the weight alone, so the plan may keep them
- * until the weight changes. */
+/* Returns the tensor of transformed windows. They depend only on the weight, so the plan may keep them until
+ * the weight changes. */
 static int32_t derive_windows(ocl_emitter *e, winograd *w)
 {
     const clt_conv *c = w->c;
@@ -155,7 +155,7 @@ static int32_t derive_windows(ocl_emitter *e, winograd *w)
     return u;
 }
 
-/* Adds the part of a tensor of moments that belongs to the chunk's tiles. */
+/* Adds an argument: the part of a tensor of moments that belongs to the chunk's tiles. */
 static void arg_moments(ocl_emitter *e, const winograd *w, int32_t of, int64_t channels)
 {
     ocl_tensor_ref first = {of, (uint64_t)(w->first * channels) * sizeof(float)};
@@ -183,8 +183,8 @@ static void emit_result(ocl_emitter *e, winograd *w, int32_t m, int32_t to)
     end(e, w, w->count, w->to, 12.0 * w->in);
 }
 
-/* Number of tiles of a chunk: as many as fit with the transformed values of source and result, but at least
- * 64. */
+/* Number of tiles of a chunk: as many as the limit allows for the transformed values of source and result,
+ * but at least 64. */
 static int64_t chunk_of(const ocl_emitter *e, const winograd *w)
 {
     int mb = ocl_tuned(e, "chunk_mb", 0);
@@ -194,7 +194,7 @@ static int64_t chunk_of(const ocl_emitter *e, const winograd *w)
     return even > 64 ? even : w->tiles < 64 ? w->tiles : 64;
 }
 
-/* The products of a chunk: m (in*in, count, to) = v * u or v * u'. */
+/* Emits the products of a chunk: m (in*in, count, to) = v * u or v * u'. */
 static clt_status emit_products(ocl_emitter *e, const winograd *w, int32_t m, int32_t v, int32_t u)
 {
     bool back = w->c->kind == CLT_CONV_IMAGE;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The transforms of Winograd's convolution of 3 x 3 windows with stride 1 (Lavin & Gray 2015,
- * arXiv:1509.09308). A tile is OUT x OUT neighbouring positions of the result. The IN x IN positions of the
- * source that their windows cover (IN = OUT + 2) and the window itself are transformed, so that the tile is
- * the transform of their products, one for each of the IN*IN transformed positions. Between the transforms
- * come IN*IN matrix products over channels. With matrices B (IN x IN), G (IN x 3) and A (IN x OUT), for
- * source d, window g, result y:
+ * arXiv:1509.09308). A tile is OUT x OUT neighbouring positions of the result. The windows of these
+ * positions cover IN x IN positions of the source (IN = OUT + 2). Those positions and the window are
+ * transformed and multiplied element by element; a last transform of the IN*IN products gives the tile.
+ * Between the transforms come IN*IN matrix products over channels. With matrices B (IN x IN), G (IN x 3) and
+ * A (IN x OUT), for source d, window g, result y:
  *   y = A' [(G g G') (B' d B)] A         dg = G' [(A dy A') (B' d B)] G, summed over tiles
  * Points 0, 1, -1, infinity for OUT 2, and 2, -2 in addition for OUT 4.
  *

@@ -30,7 +30,7 @@
  * errors  besides: CLT_ESHAPE for an output_padding that is not below stride or dilation
  * source  torch.nn.ConvTranspose2d, ConvTranspose3d */
 
-/* The choice after the choices of linear. */
+/* Follows the choices of linear's attribute `init`. */
 #define INIT_KAIMING_NORMAL_OUT (CLT_LINEAR_ZEROS + 1)
 
 #define CONV_ATTRS                                                                                           \
@@ -262,13 +262,12 @@ static const ocl_variant *const backward_variants[] = {&backward_depthwise, &bac
 #define WINOGRAD_TILES_TRAINING 16
 
 /* Implicit products come before the matrix of windows wherever a backend reads windows. Both multiply the
- * same numbers, in kernels with the same tiles. But the matrix, which is as large as the image times the
- * number of elements of a window, is written and read again, and for the gradient of the image its elements
- * are then added up. Implicit products spend 25 to 45 instructions on each step of a tile instead. With
- * matrix units these fit between the multiplications, which leave issue slots idle
- * (cl/backends/gemm_mma.cl); the backend `tile` has no such slots, because its multiplications are
- * instructions themselves. On GPUs this order follows from these counts alone: it has not been measured
- * there. The tuner measures both.
+ * same numbers, in kernels with the same tiles. But the matrix is as large as the image times the number of
+ * elements of a window. It is written and read again, and for the gradient of the image its elements are
+ * then added up. Implicit products spend 25 to 45 instructions on each step of a tile instead. With matrix
+ * units these fit between the multiplications, which leave issue slots idle (cl/backends/gemm_mma.cl); the
+ * backend `tile` has no such slots, because its multiplications are instructions themselves. On GPUs this
+ * order follows only from these counts; it has not been measured there. The tuner measures both.
  *
  * Winograd's algorithm, which accepts f32 only, saves up to three quarters of the multiplications of 3 x 3
  * windows, so it comes before both, except with precision.matmul tf32 on a device that has units for it.

@@ -15,8 +15,8 @@ typedef struct direct {
     what to;
 } direct;
 
-/* Adds the products of one position of the result with all elements of its window in one pair of
- * channels. */
+/* For one position of the result and one pair of channels: adds the product for each element of the window
+ * to the tensor that `to` names. */
 static void add_window(const direct *d, int64_t n, int64_t k, int64_t c, const int64_t o[3])
 {
     const clt_spatial *s = &d->s;
@@ -64,7 +64,7 @@ static direct measure(const clt_ref_call *call, const clt_shape *image, const cl
     return d;
 }
 
-/* Sets y to the bias, or to zero, whatever it held before. */
+/* Overwrites y with the bias, or with zeros. */
 static void start(clt_ref_call *call)
 {
     const clt_shape *y = &call->out[0].shape;
@@ -131,8 +131,8 @@ static void transpose_backward(clt_ref_call *call)
 }
 
 #define SMALL (CLT_SMALL | CLT_EXACT)
-/* Gradients with the second value of every tunable: the matrix of windows in chunks of 256 rows, Winograd's
- * tiles of 2 x 2, as many as fit into 4 MB. */
+/* Gradients that use the second value of every tunable: the matrix of windows in chunks of 256 rows;
+ * Winograd's tiles of 2 x 2, in chunks of 4 MB. */
 #define CHUNKS(case_name, is_small, ...)                                                                     \
     {                                                                                                        \
         .name = case_name, .attrs = "{\"out\":16,\"kernel\":3,\"padding\":1}", .n_inputs = 1,                \

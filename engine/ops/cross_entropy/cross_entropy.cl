@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Cross entropy with the softmax inside. Forward keeps {max, sum of exp(x - max)} of each row, from which
- * backward recomputes the probabilities; the kernels named record do both directions in one pass and
- * overwrite the logits by their gradient. Rows of samples beyond the step block's valid count, and rows
- * whose target is ignored, give {0, 0, 0} and a zero gradient. A target out of range gives NaN, so that the
- * error is noticed, and reads nothing out of bounds. Of the `stride` logits of a row the first `cols` are
- * classes; the others are padding, are not read and get a zero gradient. A launch may do a part of the
- * micro-batch's rows, from row0 on (arrays start there).
+ * backward recomputes the probabilities; the kernels whose names contain `record` do both directions in one
+ * pass and overwrite the logits by their gradient. Rows of samples beyond the step block's valid count, and
+ * rows whose target is ignored, give {0, 0, 0} and a zero gradient. A target out of range gives NaN, so that
+ * the error is noticed, and reads nothing out of bounds. Of the `stride` logits of a row the first `cols`
+ * are classes; the others are padding, are not read and get a zero gradient. A launch may process only some
+ * of the micro-batch's rows, from row0 on.
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DHAS_IGNORE=0|1  -DSMOOTH=0|1
  * -DWEIGHTED=0|1: classes have weights, by which the terms of the loss are multiplied
- * -DMIXED=0|1: a row has a second target, and a sample the share of the first one (mixup, cutmix)
+ * -DMIXED=0|1: each row has a second target, and each sample the share of the first target (mixup, cutmix)
  * -DKEEP_EXP=0|1: exponentials are kept where the logits were
  * -DHELD=n: the items of a group hold a row of 16-bit logits in registers, n vectors of four each, so that
  * it is read once; rows begin at multiples of 8 bytes
@@ -84,7 +84,7 @@ static inline cross_entropy_targets cross_entropy_single(int target)
  * derivative with respect to logit c is p_c * sum w q - w_c q_c. */
 typedef struct cross_entropy_weights {
     __global const float *of;
-    float mean_weight; /* of all classes */
+    float mean_weight; /* mean weight of all classes */
 } cross_entropy_weights;
 
 #if WEIGHTED
@@ -153,7 +153,7 @@ static inline float cross_entropy_weight_sum(cross_entropy_targets t, cross_entr
 typedef struct cross_entropy_row {
     float xt, top, exp_sum;
     float xm;  /* the mean of the logits of mixed targets; with weights the second target's logit */
-    float hot; /* the weight of the targets */
+    float hot; /* sum of the targets' weights, each times the target's share */
     bool in_range;
 } cross_entropy_row;
 

@@ -143,8 +143,8 @@ clt_status clt_cross_entropy_infer(clt_infer *ctx, const clt_shape *logits)
     return clt_infer_loss(ctx, clt_node_attr(ctx->node, "weight")->f, 1, ignore->set, ignore->i, per_sample);
 }
 
-/* For class numbers the normaliser is the sum of their weights. Mixed targets are probabilities; each counts
- * as one. */
+/* Declares the weights of classes. For targets that are class numbers the normaliser is the sum of their
+ * weights. Mixed targets are probabilities; each counts as one. */
 static clt_status infer_weights(clt_infer *ctx, int64_t classes)
 {
     clt_loss *loss = &ctx->graph->losses[ctx->node->loss];

@@ -8,9 +8,9 @@
 typedef struct ce_row {
     bool counts, correct, in_range;
     int64_t target, second;
-    double share; /* of target; the share of second is 1 - share */
+    double share; /* weight of `target` in the mix; the weight of `second` is 1 - share */
     double top, sum, log_sum;
-    double spread; /* sum over the classes of w log p, divided by their number: what smoothing adds */
+    double spread; /* mean over the classes of w log p, which smoothing adds */
 } ce_row;
 
 static double ce_weight(const clt_ref_call *call, int64_t c)
@@ -19,7 +19,8 @@ static double ce_weight(const clt_ref_call *call, int64_t c)
     return weights->set && c >= 0 && c < weights->n_list ? (double)(float)weights->number[c] : 1;
 }
 
-/* ce_channels: the classes are dimension 1. ce_stride: the logits of a row, of which ce_cols are classes. */
+/* ce_channels: the classes are dimension 1. ce_stride: number of logits of a row; the first ce_cols of them
+ * are classes. */
 static bool ce_channels(const clt_ref_call *call)
 {
     return clt_node_attr(call->node, "axis")->i == 1 && call->in[0].shape.ndim > 2;
@@ -142,8 +143,8 @@ static void ce_backward(clt_ref_call *call)
 #define CE_9 "0.5,1,2,0.25,3,1.5,0,1,0.125"
 #define CE_37 CE_9 "," CE_9 "," CE_9 "," CE_9 ",2"
 
-/* exp and log of the device have errors of up to 3 ulp; sums of C terms and of R rows are made in blocks.
- * Errors of the record are relative to the record itself. */
+/* exp and log of the device have errors of up to 3 ulp; sums over C terms and over R rows are made in
+ * blocks. Errors of the record are relative to the record itself. */
 static const clt_op_case ce_cases[] = {
     CLT_CASE("ties", NULL, CLT_SMALL, CLT_CASE_WHOLE(CLT_F32, 150, 9), CLT_CASE_INDEX(CLT_U8, 9, 150)),
     CLT_CASE("ties_far", NULL, CLT_SMALL, CLT_CASE_WHOLE(CLT_F32, 90, 37), CLT_CASE_INDEX(CLT_U16, 37, 90)),

@@ -54,9 +54,9 @@ typedef struct head {
     const clt_call *call;
     bool group;
     int64_t rows, in, out, chunk;
-    clt_dtype dtype; /* of x and the logits */
+    clt_dtype dtype; /* type of x and of the logits */
     int32_t logits, row_sums;
-    clt_cross_entropy part; /* the current chunk */
+    clt_cross_entropy part; /* rows of the current chunk */
 } head;
 
 static head head_open(ocl_emitter *e, const clt_call *call, bool group)
@@ -114,7 +114,7 @@ static clt_status head_forward(ocl_emitter *e, const clt_call *call, bool group)
     clt_emit_loss_record(e, call, h.row_sums, h.rows);
     return CLT_OK;
 }
-/* dx of the chunk's rows, from the gradients in `logits`. */
+/* Emits dx of the chunk's rows, from the gradients in `logits`. */
 static clt_status head_dx(ocl_emitter *e, const head *h)
 {
     const clt_call *call = h->call;
@@ -133,7 +133,7 @@ static clt_status head_dx(ocl_emitter *e, const head *h)
     return ocl_gemm_emit(e, &g, NULL);
 }
 
-/* The chunk's contribution to dW and db; chunks after the first are added. */
+/* Emits the chunk's contribution to dW and db; contributions after the first are added. */
 static clt_status head_dw(ocl_emitter *e, const head *h)
 {
     const clt_call *call = h->call;

@@ -6,8 +6,8 @@
 
 #include "engine/ops/case.h"
 
-/* linear: x -> logits. cross_entropy: logits -> loss. Both have memory of their own. If it cannot be
- * allocated, the results are not written, which fails the check. */
+/* linear: x -> logits. cross_entropy: logits -> loss. Both allocate memory. If that fails, the results are
+ * not written, which fails the check. */
 typedef struct head_ref {
     clt_ref_call linear, loss;
     double *logits, *gradient;

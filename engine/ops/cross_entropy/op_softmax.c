@@ -24,9 +24,9 @@ static clt_status softmax_infer(clt_infer *ctx)
     return clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape);
 }
 
-/* Rows of one item of the variant row, which overlaps the passes over neighbouring rows. They are enough to
- * make the parts without overlap, at the first and the last row, negligible, and few enough for every
- * compute unit to get several items. */
+/* Rows of one item of the variant row, which overlaps the passes over neighbouring rows. The number is large
+ * enough that the parts without overlap, at the first and the last row, are negligible, and small enough
+ * that every compute unit gets several items. */
 #define ITEM_ELEMENTS 16384
 #define ITEM_ROWS 8
 static uint64_t softmax_item_rows(const ocl_device_desc *device, uint64_t rows, uint64_t cols)
@@ -37,7 +37,7 @@ static uint64_t softmax_item_rows(const ocl_device_desc *device, uint64_t rows, 
     return most < 1 ? 1 : wanted < most ? wanted : most;
 }
 
-/* *share: the number of items of a group, or of rows of an item. */
+/* Sets *share to the number of items of a group, or of rows of an item. */
 static clt_status softmax_share(ocl_emitter *e, bool group, uint64_t rows, uint64_t cols, uint64_t *share)
 {
     if (group)

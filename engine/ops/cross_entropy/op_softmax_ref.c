@@ -5,7 +5,7 @@
 
 #include "engine/ops/case.h"
 
-/* y of one row: log probabilities. */
+/* Sets y to the log probabilities of one row. */
 static void log_row(const double *x, double *y, int64_t cols)
 {
     double top = -INFINITY, sum = 0;

@@ -6,7 +6,7 @@
  *
  * -DLOG=0|1  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx  -DWG=work-group size of the group form
  * -DKEEP_EXP=0|1: exponentials of long rows are kept in y, which f32 holds exactly, unless with LOG
- * -DNT: see lanes.clh; rows are then whole vectors, except with LOG rows longer than ROW_NEAR */
+ * -DNT: see lanes.clh; rows then consist of whole vectors; with LOG, rows longer than ROW_NEAR need not */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -75,7 +75,7 @@ static inline void softmax_store_tail(__global STORAGE(DT) * y, uint c, uint col
 #define RESULT(kept, norm) ((kept) * (norm))
 #endif
 
-/* Stage three of one row. */
+/* Computes stage three (the result) of one row. */
 static inline void softmax_result(__global STORAGE(DT) * y, const float *kept, uint cols, float norm)
 {
     uint c = 0;
@@ -86,9 +86,8 @@ static inline void softmax_result(__global STORAGE(DT) * y, const float *kept, u
 }
 
 /* One iteration of the pipeline: stage two for the `rows` rows at x, whose maxima are in `tops`; stage one
- * for the next chunk, of which `ahead` rows exist; stage three for the previous chunk, whose norms are in
- * `norms`, unless this is the first one. Afterwards `tops` belongs to the next chunk and `norms` to this
- * one. */
+ * for the `ahead` rows of the next chunk; stage three for the previous chunk, whose norms are in `norms`,
+ * unless this is the first one. Afterwards `tops` belongs to the next chunk and `norms` to this one. */
 static inline void softmax_round(float *norms, float *tops, __global STORAGE(DT) * y,
                                  __global const STORAGE(DT) * x, float *kept, uint chunk, uint rows,
                                  uint ahead, uint cols, uint stride, bool first)
@@ -146,7 +145,7 @@ static inline void softmax_near(__global STORAGE(DT) * y, __global const STORAGE
     uint chunk = min((uint)LANES, max(CHUNK_ELEMENTS / cols, 1u)),
          stride = (cols + LANES - 1) / LANES * LANES;
     uint now = min(chunk, rows);
-    vstore16((float16)(1.0f), 0, norms); /* for rows that do not exist */
+    vstore16((float16)(1.0f), 0, norms); /* values for rows that do not exist */
     for (uint r = 0; r < now; r++)
         tops[r] = clt_row_top(x + r * cols, cols);
     for (uint done = 0; done < rows; done += chunk) {
@@ -163,8 +162,8 @@ static inline void softmax_near(__global STORAGE(DT) * y, __global const STORAGE
 }
 
 #if KEEP_EXP && !LOG
-/* Longer rows: the maximum of the next row is found while the exponentials of this one are summed; the
- * exponentials are kept in y. */
+/* Computes longer rows: the maximum of the next row is found while the exponentials of this one are summed;
+ * the exponentials are kept in y. */
 static inline void softmax_far(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint rows, uint cols)
 {
     float next = clt_row_top(x, cols);
@@ -220,8 +219,9 @@ static inline uint softmax_far_result(__global STORAGE(DT) * y, __global const S
     return c;
 }
 
-/* Longer rows whose exponentials are not kept. They are computed once for their sum, block by block while
- * the result of the previous row is written, and once more for the result if it needs them. */
+/* Computes longer rows whose exponentials are not kept. The exponentials are computed once for their sum,
+ * block by block while the result of the previous row is written, and once more for the result if the result
+ * needs them. */
 static inline void softmax_far(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint rows, uint cols)
 {
     uint whole = cols / LANES * LANES;

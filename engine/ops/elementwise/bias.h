@@ -7,10 +7,10 @@
 
 #include "engine/ops/elementwise/elementwise.h"
 
-/* y (rows,cols) = x (rows,cols) + b (cols); y may be x. */
+/* Emits y (rows,cols) = x (rows,cols) + b (cols); y may be x. */
 void clt_emit_bias(ocl_emitter *e, const clt_call *call, int32_t y, int32_t x, int32_t b, int64_t rows,
                    int64_t cols, clt_style style);
-/* db (cols) (+)= column sums of dy (rows,cols), in a fixed order and in the device's style: see
+/* Emits db (cols) (+)= column sums of dy (rows,cols), in a fixed order and in the device's style: see
  * column_sums.h. */
 void clt_emit_bias_grad(ocl_emitter *e, const clt_call *call, int32_t db, bool accumulate, int32_t dy,
                         int64_t rows, int64_t cols);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Deterministic sums down the columns of a matrix, for gradients of parameters and of broadcast inputs. Each
- * column is summed by itself: the rows of a block in order, then the blocks in order (a second launch of the
- * same kernel), so that a result depends neither on the width of a tile nor on the device. A single block is
- * written straight to the result. Knows rows and columns only.
+ * column is summed separately: the rows of a block in order, then the blocks in order (a second launch of
+ * the same kernel), so that a result depends neither on the width of a tile nor on the device. A single
+ * block is written straight to the result. Knows rows and columns only.
  *
  * An item of the lane form owns many columns, whose running sums stay in the first-level cache while it
  * reads ROWS rows side by side: one row if rows follow each other in memory, which is one long stream;

@@ -7,7 +7,7 @@
 #include "engine/ops/elementwise/reduce_shared.clh"
 #include "engine/ops/emit_util.h"
 
-/* With up to MANY_BLOCKS * MANY_ROWS rows there are about as many blocks as rows in a block, so that
+/* With up to MANY_BLOCKS * MANY_ROWS rows the number of blocks is about the number of rows in a block. So
  * rounding errors grow only with the square root of the number of rows, and the second stage is short. With
  * many columns a single block keeps the device busy, without a second stage. With more rows there are more
  * blocks of MANY_ROWS rows, whose sums are added in two stages; beyond MAX_BLOCKS * MANY_ROWS rows the
@@ -23,8 +23,8 @@
  * unit. */
 #define MIN_TILE 64
 #define GROUPS_PER_UNIT 8
-/* Rows that are read side by side if a tile is only a part of each row: with one matrix, and with two.
- * Hardware prefetchers follow a limited number of streams. */
+/* Number of rows that are read side by side if a tile is only a part of each row: with one matrix to read,
+ * and with two. Hardware prefetchers follow a limited number of streams. */
 #define ROWS_OF_ONE 8
 #define ROWS_OF_TWO 4
 
@@ -56,9 +56,9 @@ clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols)
 typedef struct column_launch {
     int32_t dy, x, mean, rstd;
     int32_t p, q;                    /* results, with a row for each block */
-    clt_dtype dy_type, x_type, type; /* of dy, x, and p and q */
+    clt_dtype dy_type, x_type, type; /* types of dy, of x, and of p and q */
     bool p_accumulate, q_accumulate;
-    int product; /* what p sums: PRODUCT_* of reduce_shared.clh */
+    int product; /* terms of p: PRODUCT_* of reduce_shared.clh */
     uint64_t rows, cols;
     clt_column_blocks blocks;
 } column_launch;
@@ -71,7 +71,8 @@ uint64_t clt_column_tile(const ocl_device_desc *device, uint64_t cols, uint64_t 
     return tile;
 }
 
-/* True if an item in flat style takes four columns as a vector: if a quarter of the items is enough. */
+/* True if an item in flat style takes four columns as a vector. It does if a quarter of the items is still
+ * enough for the device. */
 #define QUAD_ITEMS_PER_UNIT 64
 static bool takes_vectors(const ocl_device_desc *device, const column_launch *l, clt_style style)
 {
@@ -142,7 +143,7 @@ static void launch_both(ocl_emitter *e, const clt_call *call, column_launch l, c
 void clt_emit_column_blocks(ocl_emitter *e, const clt_call *call, const clt_column_sums *s, int32_t part_p,
                             int32_t part_q, uint64_t blocks, clt_style style)
 {
-    bool both = s->p >= 0 && s->q >= 0; /* the kernel calls a single sum q */
+    bool both = s->p >= 0 && s->q >= 0; /* if only one sum is wanted, the kernel computes it as q */
     clt_column_blocks of = {1, blocks};
     if (blocks > MANY_BLOCKS)
         of = clt_column_blocks_of((int64_t)blocks, s->cols);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Deterministic sums down the columns of a matrix (colsum.cl): gradients of biases, norms and broadcast
- * inputs. The division of rows into blocks, and so the result, depends on the matrix alone, never on the
- * device. */
+ * inputs. The division of rows into blocks, and so the result, depends only on the matrix's size, never on
+ * the device. */
 #ifndef ENGINE_OPS_ELEMENTWISE_COLUMN_SUMS_H
 #define ENGINE_OPS_ELEMENTWISE_COLUMN_SUMS_H
 
@@ -32,13 +32,14 @@ void clt_define_chains(ocl_emitter *e, const clt_column_blocks *blocks);
  * Results do not depend on it. */
 uint64_t clt_column_tile(const ocl_device_desc *device, uint64_t cols, uint64_t blocks);
 
-/* Emits all stages. Workspace in bytes, for each of p and q: 4*cols*blocks, with at most 256 blocks, or for
- * more rows rows/256 and at most 32768 blocks; and another 1/180 of that. None for a single block. */
+/* Emits all stages. Workspace in bytes for each of p and q: 4*cols*blocks plus 1/180 of that. There are at
+ * most 256 blocks or, for many rows, rows/256 and at most 32768. A single block needs no workspace. */
 void clt_emit_column_sums(ocl_emitter *e, const clt_call *call, const clt_column_sums *sums, clt_style style);
-/* The sums of one matrix: out (cols) (+)= sum over rows of dy (rows,cols). */
+/* Emits the sums of one matrix: out (cols) (+)= sum over rows of dy (rows,cols). */
 void clt_emit_column_sum(ocl_emitter *e, const clt_call *call, int32_t out, bool accumulate, int32_t dy,
                          int64_t rows, int64_t cols, clt_style style);
-/* The stages after the first: p (cols) (+)= sum over blocks of part_p (blocks,cols) f32, q likewise. */
+/* Emits the stages after the first: p (cols) (+)= sum over blocks of part_p (blocks,cols) f32; q from
+ * part_q. */
 void clt_emit_column_blocks(ocl_emitter *e, const clt_call *call, const clt_column_sums *sums, int32_t part_p,
                             int32_t part_q, uint64_t blocks, clt_style style);
 

@@ -37,8 +37,8 @@
 
 #define DROPPED(word, p) (clt_uniform(word) < (p))
 
-/* The elements of one Philox block that exist, at most four. `at` is the index of the first; it wraps around
- * (below 0) if that element belongs to the previous sample. */
+/* Computes the elements of one Philox block that exist, at most four. `at` is the index of the first; it
+ * wraps around (below 0) if that element belongs to the previous sample. */
 static inline void dropout_block(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                  __global const STORAGE(GT) * r, uint4 words, ulong at, ulong elements,
                                  float p, float scale)
@@ -54,7 +54,7 @@ static inline void dropout_block(__global STORAGE(GT) * y, int accumulate, __glo
 }
 
 #if LS != 1
-/* The same for a block whose four elements all exist, at addresses aligned for vectors of four. */
+/* Computes a block whose four elements all exist, at addresses aligned for vectors of four. */
 static inline void dropout_quad(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                 __global const STORAGE(GT) * r, uint4 words, ulong at, float p, float scale)
 {
@@ -76,8 +76,8 @@ static inline void dropout_quad(__global STORAGE(GT) * y, int accumulate, __glob
         STREAM16_GRAD(GT, y, at, PLUS(LOAD16, at, as_float16(as_int16(x_) & ~dropped_)), accumulate);        \
     } while (0)
 
-/* Does whole Philox blocks, eight at a time; the first has the index `index`, and the upper half of the
- * indices must not change among them. Returns how many of the `blocks` are done. */
+/* Processes whole Philox blocks, eight at a time. The first has the index `index`; all must have the same
+ * upper half of the index. Returns how many of the `blocks` it has processed. */
 static inline uint dropout_eights(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                   __global const STORAGE(GT) * r, const philox_start *s, uint index,
                                   uint blocks, float p, float scale)
@@ -97,9 +97,9 @@ static inline uint dropout_eights(__global STORAGE(GT) * y, int accumulate, __gl
 #endif
 
 /* Forward and backward: y (+)= mask(x), or r + mask(x). `count`: blocks of the launch, at least all that
- * hold an element; `elements`: number of elements that exist. Blocks at the edges, and all blocks of a group
- * in which the lower half of the index would overflow, are done one by one. No restrict: Oclgrind 21.10 does
- * not support it in functions that are inlined into a loop. */
+ * hold an element; `elements`: number of elements that exist. Blocks at the edges are processed one by one,
+ * and so are all blocks of a group in which the lower half of the index would overflow. No restrict:
+ * Oclgrind 21.10 does not support it in functions that are inlined into a loop. */
 static inline void dropout_body(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                 __global const STORAGE(GT) * r, __global const uint *sb, ulong per_sample,
                                 uint op, float p, float scale, ulong elements, ulong count)
@@ -107,7 +107,7 @@ static inline void dropout_body(__global STORAGE(GT) * y, int accumulate, __glob
     ulong index = (((ulong)sb[SB_SAMPLE_HI] << 32) | sb[SB_SAMPLE_LO]) * per_sample;
     ulong base = clt_chunk_base(), block = index / 4 + base;
     ulong at = base * 4 - index % 4; /* index of the first block's first element; may wrap around */
-    uint size = clt_chunk_size(base, count), first = 0, end = 0; /* [first, end): done in eights */
+    uint size = clt_chunk_size(base, count), first = 0, end = 0; /* [first, end): eight at a time */
 #if LANE_FORM
     if (at >= elements)
         first = 1;

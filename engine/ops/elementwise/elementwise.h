@@ -8,7 +8,7 @@
 #include "engine/ops/op.h"
 
 /* Styles of elementwise kernels. flat (GPUs): groups of 64 items, neighbouring items have neighbouring
- * elements. lane (CPUs): groups of one item, which does a long run of elements with vectors. */
+ * elements. lane (CPUs): groups of one item, which processes a long run of elements with vectors. */
 typedef enum clt_style { CLT_STYLE_FLAT, CLT_STYLE_LANE } clt_style;
 
 /* The device's style, for helper commands, which have no list of variants to choose from. */
@@ -16,8 +16,9 @@ clt_style clt_style_of(const ocl_device_desc *device);
 /* Defines LS, the number of items of a group in this style, and returns it. */
 uint64_t clt_define_group(ocl_emitter *e, clt_style style);
 /* Defines NT=1 (non-temporal stores) for a kernel in lane style that writes `elements` of `dtype` with
- * STREAM16 (lanes.clh) at aligned addresses, if the device has such stores, and the result is larger than
- * the caches and not accumulated. Only for kernels with little arithmetic: others are faster without. */
+ * STREAM16 (lanes.clh) at aligned addresses. It does so if the device has such stores, and the result is
+ * larger than the caches and not accumulated. Only for kernels with little arithmetic: others are faster
+ * with ordinary stores. */
 void clt_define_stores(ocl_emitter *e, clt_style style, clt_dtype dtype, uint64_t elements, bool accumulate);
 /* Whether NT was defined for the command. */
 bool clt_stores_past_caches(const ocl_command *command);
@@ -42,7 +43,7 @@ void clt_arg_grad_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t 
 /* Choices of gelu's attribute `approximate`. */
 typedef enum clt_gelu_approximate { CLT_GELU_NONE, CLT_GELU_TANH } clt_gelu_approximate;
 
-/* dst = src * factor + shift. */
+/* Emits dst = src * factor + shift. */
 void clt_emit_affine(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
                      uint64_t elements, float factor, float shift, clt_style style);
 

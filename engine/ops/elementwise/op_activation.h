@@ -8,11 +8,11 @@
 
 #include "engine/ops/op.h"
 
-/* name, formula, what the documentation says, kernel function, kernel derivative, whether the derivative
- * takes y (else x), flops forward and backward of one element (an exp, tanh or division counts as one),
- * epilogue, y in double from x, dy/dx in double from x and y, tolerance, whether it is exact on integers.
- * Tolerances: OpenCL allows errors of 5 ulp for tanh, 3 ulp for exp and 2.5 ulp for division; errors are
- * relative to a magnitude of at least |y|. */
+/* The columns: name, formula, text of the documentation, kernel function, kernel derivative, whether the
+ * derivative takes y (else x), flops forward and backward of one element (an exp, tanh or division counts as
+ * one), epilogue, y in double from x, dy/dx in double from x and y, tolerance, whether it is exact on
+ * integers. Tolerances: OpenCL allows errors of 5 ulp for tanh, 3 ulp for exp and 2.5 ulp for division;
+ * errors are relative to a magnitude of at least |y|. */
 #define CLT_ACTIVATION_MAP(X)                                                                                \
     X(relu, "y = max(x, 0)", "Negative numbers become zero.", "clt_relu", "clt_drelu", false, 1, 2,          \
       OCL_ACT_RELU, (x < 0 ? 0 : x), (x > 0 ? 1 : 0), 1, true)                                               \

@@ -24,7 +24,7 @@ static clt_status dropout_infer(clt_infer *ctx)
     return clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape);
 }
 
-/* y (+)= mask(x), or residual + mask(x) if the plan has fused that sum; both directions. */
+/* Emits y (+)= mask(x), or residual + mask(x) if the plan has fused a residual sum; both directions. */
 static void dropout_emit(ocl_emitter *e, const clt_call *call, bool backward, clt_style style)
 {
     int32_t y = backward ? call->din[0] : call->out[0], x = backward ? call->dout[0] : call->in[0];

@@ -34,19 +34,20 @@ static const clt_attr_spec cast_attrs[] = {
 };
 
 /* y = (x - centre) * factor + shift; factor and shift are computed in double and rounded once. centre: 0;
- * or, for integers that f32 may not hold, the integer nearest to the x that is mapped to 0. */
+ * or, for integers that f32 may not hold exactly, the integer nearest to the x that is mapped to 0. */
 typedef struct affine {
     int64_t centre;
     float factor, shift;
 } affine;
 
-/* Integer types whose numbers, or products with a factor, f32 cannot hold; bytes are exact enough. */
+/* True for integer types whose numbers, or whose products with a factor, f32 cannot hold exactly; bytes are
+ * exact enough. */
 static bool is_wide(clt_dtype dtype)
 {
     return dtype == CLT_U16 || dtype == CLT_I32 || dtype == CLT_U32;
 }
 
-/* The map of cast with a centre, for one mean and std. */
+/* Returns the map y = (x - centre) * factor + shift of the op cast, for one mean and std. */
 static affine centred(double scale, double mean, double std)
 {
     const double least = -0x1p31, most = 0x1p32;
@@ -56,7 +57,7 @@ static affine centred(double scale, double mean, double std)
     return (affine){centre, (float)(scale / std), (float)(((double)centre * scale - mean) / std)};
 }
 
-/* Number of channels with constants of their own; 1: all channels have the same. */
+/* Number of channels that have their own constants; 1: all channels have the same ones. */
 static int channels_of(const clt_node *node)
 {
     if (node->op->attrs == scale_attrs)
@@ -65,7 +66,7 @@ static int channels_of(const clt_node *node)
     return means > stds ? means : stds;
 }
 
-/* The map of a channel; dtype: the type of x. */
+/* Returns the map of a channel; dtype: the type of x. */
 static affine affine_of(const clt_node *node, clt_dtype dtype, int channel)
 {
     if (node->op->attrs == scale_attrs)

@@ -68,7 +68,7 @@ static const clt_op_case cast_cases[] = {
     CLT_CASE("u16", "{\"scale\":0.5,\"mean\":4}", 0, CLT_CASE_INDEX(CLT_U16, 65536, 3, 333)),
     /* integers below 2^24 convert exactly */
     CLT_CASE("i32", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_INDEX(CLT_I32, 1 << 24, 1, 33)),
-    /* integers that f32 cannot hold, but whose differences from the mean it can */
+    /* integers that f32 cannot hold exactly, while it can hold their differences from the mean */
     CLT_CASE("i32_offset", "{\"mean\":16777216}", CLT_SMALL | CLT_EXACT,
              CLT_CASE_INDEX(CLT_I32, 1 << 25, 3, 37)),
     CLT_CASE("u32_offset", "{\"scale\":0.25,\"mean\":4194304,\"std\":0.5}", CLT_EXACT,

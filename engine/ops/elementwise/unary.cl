@@ -36,8 +36,8 @@
 UNARY_FUNCTIONS(float, ONE)
 UNARY_FUNCTIONS(REALS, VECTOR)
 
-/* Does whole stages of STAGE elements: the function's first part for all of them, into an array that fits
- * into the first-level cache, then its second part. Returns the number of elements done. */
+/* Processes whole stages of STAGE elements: the function's first part for all of them, into an array that
+ * fits into the first-level cache, then its second part. Returns the number of elements processed. */
 #if STAGED && LS == 1
 #define STAGE 256
 static inline uint unary_stages(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint size)

@@ -101,8 +101,8 @@ static clt_status matmul_forward(ocl_emitter *e, const void *problem)
     return matmul_emit(e, call, &s, s.m, s.n, s.k, call->in[0], s.ta, call->in[1], s.tb, call->out[0], false);
 }
 
-/* d op(a) = scale * dy op(b)^T (M,K) and d op(b) = scale * op(a)^T dy (K,P), each transposed back if its
- * operand was stored transposed. */
+/* Emits d op(a) = scale * dy op(b)^T (M,K) and d op(b) = scale * op(a)^T dy (K,P), each transposed back if
+ * its operand was stored transposed. */
 static clt_status matmul_backward(ocl_emitter *e, const void *problem)
 {
     const clt_call *call = problem;

@@ -6,7 +6,7 @@
 #include "engine/ops/emit_util.h"
 
 /* swiglu: y = silu(gate) * up = gate / (1 + exp(-gate)) * up, element by element
- * shapes  gate, up any, alike -> y as they are               dtypes  f32|f16|bf16, all equal; arithmetic f32
+ * shapes  gate, up any, the same for both -> y as gate       dtypes  f32|f16|bf16, all equal; arithmetic f32
  * grads   dgate, dup: write or accumulate, in one pass       units   none
  * memory  no workspace                                       errors  CLT_ESHAPE with both shapes
  * source  Shazeer 2020, arXiv:2002.05202                     tested  verify -t 'swiglu*', tol 16 */

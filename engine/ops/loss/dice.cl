@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The soft Dice loss of segmentation. A voxel (or pixel) has CLASSES logits side by side and a class number.
- * For each sample and class, forward sums the probabilities p, the voxels t of the class, and p * t, over
- * blocks of voxels (SUM_STEPS at a time), then over the blocks. From these sums follow the loss of a sample
- * and its derivatives with respect to the sums; backward uses these voxel by voxel and computes the
- * probabilities again. A target out of range gives NaN. Samples beyond the step block's valid count give {0,
- * 0, 0} and a zero gradient.
+ * The soft Dice loss of segmentation. A voxel (or pixel) has CLASSES logits, which lie side by side, and a
+ * class number as target. For each sample and class, forward sums the probabilities p, the voxels t of the
+ * class, and p * t, over blocks of voxels (SUM_STEPS at a time), then over the blocks. From these sums
+ * follow the loss of a sample and its derivatives with respect to the sums; backward uses these voxel by
+ * voxel and computes the probabilities again. A target out of range gives NaN. Samples beyond the step
+ * block's valid count give {0, 0, 0} and a zero gradient.
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DCLASSES=number of logits
  * -DSIGMOID=0|1: sigmoids instead of a softmax  -DSQUARED=0|1: squares of p in the denominator
@@ -24,13 +24,13 @@
 #pragma option FIRST 0
 #pragma option HAS_IGNORE 0
 #pragma option WEIGHTED 0
-#define SUMS 3 /* of p (or its square), of t, of p * t */
+#define SUMS 3 /* sums of p (or of its square), of t and of p * t */
 
 static inline bool dice_counts(int target, int ignore)
 {
     return !HAS_IGNORE || target != ignore;
 }
-/* With one class, a target is 0 or 1. */
+/* True if the target is a class. With one class, a target is 0 or 1. */
 static inline bool dice_in_range(int target)
 {
     return target >= 0 && target < (CLASSES == 1 ? 2 : CLASSES);
@@ -40,7 +40,7 @@ static inline float dice_is(int target, int c)
     return (CLASSES == 1 ? target == 1 : target == c) ? 1.0f : 0.0f;
 }
 
-/* p: the probabilities of the voxel that has the logits x. */
+/* Sets p to the probabilities of the voxel that has the logits x. */
 static inline void dice_probabilities(__global const STORAGE(DT) * x, float *p)
 {
 #if SIGMOID

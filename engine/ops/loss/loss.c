@@ -28,7 +28,7 @@ clt_status clt_infer_class_weights(clt_infer *ctx, int64_t classes)
     return clt_infer_constant(ctx, CLT_CLASS_WEIGHTS, weights->number, classes);
 }
 
-/* Sums `*n` rows in parts; *rows and *n become the parts and their number. */
+/* Sums `*n` rows in parts. Then *rows holds the sums of the parts and *n their number. */
 static void emit_parts(ocl_emitter *e, int32_t *rows, uint64_t *n)
 {
     uint64_t wanted = 1;

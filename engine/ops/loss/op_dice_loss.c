@@ -17,7 +17,7 @@
  * errors  CLT_ESHAPE: types, not one target per voxel, more than 256 classes; a target out of range
  *         (which the loader refuses) gives NaN
  * source  Milletari, Navab & Ahmadi 2016, arXiv:1606.04797; as monai.losses.DiceLoss with
- *         smooth_nr = smooth_dr, but class_weights also has a number for a background that is left out
+ *         smooth_nr = smooth_dr, but class_weights also has a number for an excluded background
  * tested  verify -t 'dice_loss*', tol 64 */
 
 enum { DICE_SOFTMAX, DICE_SIGMOID }; /* choices of `activation` */
@@ -120,7 +120,7 @@ static void arg_ignore(ocl_emitter *e, const dice *d)
     ocl_arg_i32(e, (int32_t)clt_node_attr(d->call->node, "ignore_index")->i);
 }
 
-/* The logits and the targets. */
+/* Adds the logits and the targets as arguments. */
 static void arg_inputs(ocl_emitter *e, const dice *d)
 {
     clt_arg_in_of(e, d->call, d->call->in[0], d->samples * d->voxels * d->classes);

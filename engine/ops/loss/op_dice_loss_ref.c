@@ -110,7 +110,7 @@ static void dice_loss_forward(clt_ref_call *call)
     }
 }
 
-/* Adds the gradient of a voxel's logits; g: the gradient of its probabilities. */
+/* Adds to the gradient of a voxel's logits; g: the gradient of its probabilities. */
 static void add_gradient(clt_ref_call *call, const dice_sizes *d, int64_t n, int64_t v, const double *g)
 {
     double scale = d->weight * call->loss_norm * call->loss_scale, mean = 0;

@@ -59,8 +59,8 @@ static clt_status pointwise_loss_infer(clt_infer *ctx)
     return clt_infer_loss(ctx, clt_node_attr(ctx->node, "weight")->f, 1, false, 0, per_sample);
 }
 
-/* Elements per row of the record's reduction: fixed, so that the order of the sum depends on the shape
- * alone. */
+/* Elements per row of the record's reduction: fixed, so that the order of the sum depends only on the
+ * shape. */
 #define BLOCK 1024
 
 static void pointwise_loss_inputs(ocl_emitter *e, const clt_call *call, uint64_t elements)

@@ -20,8 +20,8 @@
 #pragma option TT f32
 #pragma option BLOCK 1024
 
-/* Loss, correct (1 or 0) and slope of one element, or of sixteen. The terms with x propagate a NaN in x,
- * which fmax alone would drop. */
+/* Loss, correct (1 or 0) and slope of one element, or of sixteen. The terms with x propagate a NaN in x;
+ * fmax would drop it. */
 #if KIND == POINTWISE_MSE
 #define LOSS_OF(type, name, x, y) ((x - y) * (x - y))
 #define HIT_OF(type, name, x, y) ((type)(0.0f))
@@ -91,8 +91,9 @@ __kernel void pointwise_loss_fwd_group(__global float *out, ulong out0, __global
     }
 }
 
-/* One item's sums over its block, in sixteen lanes. Binary cross entropy takes a single logarithm per lane:
- * of the product of all 1 + exp(-|x|). It stores the product minus 1, so that small losses lose no digits. */
+/* An item's sums over its block, computed in sixteen lanes. Binary cross entropy takes a single logarithm
+ * per lane: of the product of all 1 + exp(-|x|). It stores the product minus 1, so that small losses lose no
+ * digits. */
 typedef struct pointwise_sums {
     float16 loss, product;
     uint16 misses;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What distinguishes the losses that are a sum over elements (mse, l1, bce_with_logits). */
+ * The formulas of the losses that are a sum over elements (mse, l1, bce_with_logits). */
 #ifndef ENGINE_OPS_LOSS_POINTWISE_LOSS_H
 #define ENGINE_OPS_LOSS_POINTWISE_LOSS_H
 

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Batch normalisation: every column of a matrix (rows, cols) gets the mean 0 and the variance 1 over the
- * rows. A column is a channel; the rows are samples, or in images and volumes, whose channels lie last in
- * memory, the pixels of all samples. The rows are cut into blocks. Each block gives the mean of its rows and
- * the sum of squared distances from that mean; mean and variance of all rows follow from these without
- * cancellation (Chan, Golub & LeVeque 1979). Where the kernel that wrote the matrix has already computed
- * moments of blocks (ocl_moments in cl/gemm/gemm.h), these are used instead. Many blocks are first combined
- * in parts of `span` blocks each. A separate kernel updates the running statistics. The backward pass needs
- * two sums for each column, by blocks again. Group normalisation is the same with a segment of rows for each
- * sample, where columns are combined as well. Where several ranks share statistics, each makes a record of
- * its rows, and all combine the records of all ranks in the same order, as blocks are combined. Knows
- * matrices only.
+ * rows. A column is a channel; the rows are samples or, for images and volumes (channels-last), the pixels
+ * of all samples. The rows are cut into blocks. Each block gives the mean of its rows and the sum of squared
+ * distances from that mean; mean and variance of all rows follow from these without cancellation (Chan,
+ * Golub & LeVeque 1979). Where the kernel that wrote the matrix has already computed moments of blocks
+ * (ocl_moments in cl/gemm/gemm.h), these are used instead. Many blocks are first combined in parts of `span`
+ * blocks each. A separate kernel updates the running statistics. The backward pass needs two sums for each
+ * column, by blocks again. Group normalisation is the same with a segment of rows for each sample, where
+ * columns are combined as well. Where several ranks share statistics, each makes a record of its rows, and
+ * all combine the records of all ranks in the same order, as blocks are combined. Knows matrices only.
  *
- * Geometry: groups (tiles of columns, blocks of rows); kernels that work on channels alone have one block.
- * In lane style an item owns a tile of columns, sixteen at a time; in flat style one column.
+ * Geometry: groups (tiles of columns, blocks of rows); kernels that work on channels, not rows, have one
+ * block. In lane style an item owns a tile of columns, sixteen at a time; in flat style one column.
  *
  * -DLS=items of a group, 1 in the lane form  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx
  * -DAFFINE=0|1: w and b exist  -DBATCH=0|1: mean and rstd depend on x and are not constants
@@ -24,8 +23,7 @@
  * -DRECORD=0|1: batch_norm_bwd_total writes a record for other ranks
  * -DSUMS=0|1: batch_norm_bwd_sums computes the sums  -DHAVE_DR=0|1: it writes the gradient of the residual
  * -DRT=type of that gradient  -DCHAINS=0|1: a block has more than SUM_STEPS rows
- * -DGROUPED=0|1: channels share statistics with others, so that the sums of backward contain their
- * factors */
+ * -DGROUPED=0|1: channels share statistics with others, so that backward sums w * dy instead of dy */
 #include "common.clh"
 #include "lanes.clh"
 #include "kernel_shared.clh"
@@ -54,9 +52,9 @@
 /* --- forward --- */
 
 /* x (rows,cols) -> mean, square (blocks,cols): mean of the block's rows, sum of squared distances from it.
- * Both come from the distances to the block's first row. As it is one of the rows, the square of its
- * distance to the mean is no larger than the sum of squares, so the terms that cancel are at most about as
- * large as the result times the number of rows in a block. */
+ * Both come from the distances to the block's first row. The square of that row's distance to the mean is
+ * one term of the sum of squares. So the terms that cancel are at most about as large as the result times
+ * the number of rows in a block. */
 KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulong cols, ulong block_rows,
                           uint tile)
 {
@@ -401,7 +399,7 @@ KERNEL batch_norm_bwd_sums(SUMS_ARG DR_ARG IN_OF(DYT, dy) MASK_ARG, IN_OF(DT, x)
 #endif
 }
 
-/* s, p: the sums over the blocks first to last - 1. */
+/* Declares s and p: part_sum and part_product, added over blocks first to last - 1. */
 #define TOTAL(type, N, first, last)                                                                          \
     type s = (type)(0.0f), p = (type)(0.0f);                                                                 \
     for (ulong b = (first); b < (last); b++) {                                                               \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the directions of batch_norm share: how rows are cut into blocks, how kernels of batch_norm.cl begin
- * and end, and the records that ranks exchange. */
+ * The parts that forward and backward of batch_norm share: they cut rows into blocks, begin and end kernels
+ * of batch_norm.cl, and make the records that ranks exchange. */
 #include "engine/ops/norm/batch_norm_emit.h"
 
 #include "cl/kernels/kernel_shared.clh"

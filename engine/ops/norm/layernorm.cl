@@ -162,8 +162,8 @@ typedef float16 layernorm_floats __attribute__((aligned(4)));
 #define CENTRED(load, c) (MINUS_MEAN(load, c) * rstd)
 #define DX(load, c) ((SCALED_DY(load, c) IF_CENTRE(-s1) - CENTRED(load, c) * s2) * rstd)
 
-/* The sums over a row that dx needs, in sixteen lanes and a rest; `also(load, c)` is done in the same
- * pass. */
+/* Computes the sums over a row that dx needs: in sixteen lanes and then one by one. `also(load, c)` runs in
+ * the same pass. */
 #define ROW_SUMS(also)                                                                                       \
     uint c = 0;                                                                                              \
     IF_CENTRE(float tail1 = 0.0f; float16 sum1 = (float16)(0.0f);)                                           \
@@ -210,9 +210,9 @@ __kernel void layernorm_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, in
     ROW_DX;
 }
 
-/* The same for an item with a block of rows. It also computes the column sums over its block that the
- * gradients of w and b need: part_p, part_q (blocks,cols) = sums of dy * n and of dy. Blocks and order are
- * as in colsum.cl, whose second stage adds up the blocks. */
+/* Computes dx (see above) in an item with a block of rows. It also computes the column sums over its block
+ * that the gradients of w and b need: part_p, part_q (blocks,cols) = sums of dy * n and of dy. Blocks and
+ * order are as in colsum.cl, whose second stage adds up the blocks. */
 #if PARTS & 1
 #define PART_P_ARG , __global float *restrict part_p, ulong p0
 #define ADD_P(load, store, c)                                                                                \
@@ -351,9 +351,10 @@ CLT_INLINE void layernorm_group_sums(const __local float *terms, __local float *
 #define FOR_VECTORS(j, c) _Pragma("unroll") for (uint j = 0, c = 4 * lane; j < ITEM_QUADS; j++, c += 4 * WG)
 #define IN_ROW(c) min(c, cols - 4)
 #define FOR_ROWS(k) _Pragma("unroll") for (uint k = 0; k < ROWS; k++)
-/* A group for a block of rows, whose items keep their w and b. ROWS rows are in flight at the same time, and
- * are read once; rows of a step that are beyond the block repeat its last row and are not written. cols is a
- * multiple of four, at most 4 * WG * ITEM_QUADS; tensors begin at multiples of 16 bytes. */
+/* A group for a block of rows. Its items keep their w and b in registers. ROWS rows are in flight at the
+ * same time, and are read once; rows of a step that are beyond the block repeat its last row and are not
+ * written. cols is a multiple of four, at most 4 * WG * ITEM_QUADS; tensors begin at multiples of 16
+ * bytes. */
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_blocks(
     __global STORAGE(YT) *restrict y, ulong y0 STATS_ARG, __global const STORAGE(DT) *restrict x,
     ulong x0 W_ARG B_ARG, ulong rows, uint cols, float eps, ulong block_rows)
@@ -419,7 +420,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_bloc
 
 /* A group for a block of rows: dx, and the sums down its columns that the gradients of w and b need (see the
  * kernel block). ROWS rows are in flight at the same time, and are read once; rows of a step that are beyond
- * the block repeat its last row and count for nothing. cols is a multiple of four, at most 4 * WG *
+ * the block repeat its last row and are not counted. cols is a multiple of four, at most 4 * WG *
  * ITEM_QUADS; tensors begin at multiples of 16 bytes. */
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_blocks(
     __global STORAGE(GT) *restrict dx, ulong dx0, int accumulate PART_P_ARG PART_Q_ARG,

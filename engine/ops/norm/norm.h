@@ -22,7 +22,7 @@ const char *clt_norm_backward_standard(const void *problem, const ocl_device_des
     CLT_ROWS_FAMILY(op, "layernorm", "CLTRAIN_NORM", bwd, "backward", clt_norm_backward,                     \
                     .standard = clt_norm_backward_standard)
 
-/* The attribute eps, shared by both. */
+/* The attribute eps, which both ops have. */
 #define CLT_NORM_EPS CLT_SPEC_FLOAT("eps", 1e-5, 1e-12, 1, "added under the root, in the square of x's unit")
 
 /* Checks that the input has a floating type and a dimension after the batch, and declares the output. *row:

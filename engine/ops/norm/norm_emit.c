@@ -21,9 +21,9 @@ clt_status clt_norm_infer(clt_infer *ctx, clt_shape *row, clt_shape *stats)
 
 typedef struct norm_sizes {
     uint64_t rows, cols;
-    uint64_t items; /* of a work-group */
+    uint64_t items; /* items of a work-group */
     bool affine, bias;
-    bool centre;        /* the op subtracts the mean: it saves mean and rstd, otherwise rstd alone */
+    bool centre;        /* the op subtracts the mean, and saves mean and rstd; otherwise only rstd */
     int32_t mean, rstd; /* -1: not saved; plans without backward may save neither */
 } norm_sizes;
 
@@ -54,20 +54,21 @@ static void norm_end(ocl_emitter *e, const norm_sizes *s, bool group, double flo
         ocl_kernel_end_items(e, s->rows, s->items, flops);
 }
 
-/* Blocks of rows of the kernels with a group for each block (layernorm.cl), or with an item for each. */
+/* Blocks of rows, for the kernels that use a group for each block (layernorm.cl) or an item for each
+ * block. */
 typedef struct norm_blocks {
     clt_column_blocks of;
-    uint64_t item_quads, rows; /* ITEM_QUADS and ROWS of a group for each block; 0: an item for each */
-    /* backward: first stage of the column sums, for dw and db, a row for each block; -1: not wanted */
+    uint64_t item_quads, rows; /* ITEM_QUADS and ROWS if each block has a group; else 0 */
+    /* backward: sums of each block for dw and db, the first stage of the column sums; -1: not wanted */
     int32_t part[2];
 } norm_blocks;
 
-/* Limits of the kernels with a group for each block, whose columns are a multiple of four: the most vectors
- * that an item holds of one row, and of all rows that are in flight. Backward holds three vectors of four
- * registers for each of them: of dy, of x and of the earlier dx. */
+/* Limits of the kernels with a group for each block: the most vectors of four columns that an item holds of
+ * one row, and of all rows that are in flight. For each of these, backward holds three vectors of four
+ * registers: of dy, of x and of the earlier dx. */
 #define ITEM_QUADS 4
 #define QUADS_IN_FLIGHT 8
-#define GROUP_STEP 64 /* sizes of groups are multiples of it */
+#define GROUP_STEP 64 /* group sizes are multiples of this */
 
 static uint64_t largest_group(const ocl_device_desc *device)
 {
@@ -110,7 +111,7 @@ static bool norm_takes_groups(const norm_sizes *sizes, uint64_t row_sums, const 
     return false;
 }
 
-/* If `blocks` is not NULL, emits the kernel with a group for each of them. */
+/* If `blocks` is not NULL, emits the kernel that uses a group for each block. */
 static void norm_y(ocl_emitter *e, const clt_call *call, const norm_sizes *sizes, bool group,
                    const norm_blocks *blocks)
 {
@@ -213,8 +214,8 @@ static void norm_dx(ocl_emitter *e, const clt_call *call, const norm_sizes *size
     norm_end(e, &s, group, (s.centre ? 11.0 : 8.0) + 2 * s.affine + call->din_accumulate[0]);
 }
 
-/* Blocks of rows for each compute unit that keep a device busy. With fewer blocks, dx is computed row by
- * row, and the column sums by themselves. */
+/* This number of blocks of rows for each compute unit keeps a device busy. With fewer blocks, dx is computed
+ * row by row, and the column sums in separate kernels. */
 #define BLOCKS_PER_UNIT 2
 
 /* True if dx and the column sums are computed together. Both must be wanted; then a tuning record may
@@ -326,8 +327,8 @@ static clt_status norm_backward_blocks(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-/* Returns the variant blocks if that has a group for at least every other compute unit and a row fills at
- * least half of a group; otherwise NULL. */
+/* Returns "blocks" if there is a block for at least every other compute unit and a row's vectors of four
+ * fill at least half of the smallest group; otherwise NULL. */
 static const char *blocks_or_not(const norm_sizes *s, const ocl_device_desc *device, uint64_t blocks)
 {
     return s->cols >= 2 * GROUP_STEP && 2 * blocks >= device->compute_units ? "blocks" : NULL;

@@ -73,7 +73,7 @@ static clt_status batch_norm_infer(clt_infer *ctx)
 }
 
 /* Statistics of a batch: mean and rstd, which the call saves, and the variance, which is unbiased if several
- * ranks share it. */
+ * ranks share the statistics. */
 typedef struct moments {
     int32_t mean, rstd, var;
 } moments;
@@ -96,7 +96,7 @@ static void emit_running(ocl_emitter *e, clt_batch_norm *n, const moments *of)
 /* The moments of blocks of rows, as arguments of the kernels that combine them. */
 typedef struct block_moments {
     int32_t mean, square; /* f32 (count, C) */
-    int32_t counts;       /* rows of each block; -1: `rows`, the last block possibly fewer */
+    int32_t counts;       /* rows of each block; -1: `rows`, or fewer in the last block */
     uint64_t count, rows;
 } block_moments;
 
@@ -146,7 +146,7 @@ static void arg_moments(ocl_emitter *e, const clt_batch_norm *n, const moments *
     ocl_arg_out(e, of->var, CLT_F32, n->cols);
 }
 
-/* The statistics of all ranks from the record of this one. */
+/* Exchanges this rank's record and emits the statistics over the rows of all ranks. */
 static void emit_shared_stats(ocl_emitter *e, clt_batch_norm *n, int32_t record, const moments *of)
 {
     int32_t all = clt_bn_exchange(e, n, record);
@@ -185,8 +185,8 @@ static clt_status check_rows(const clt_batch_norm *n)
                  : "");
 }
 
-/* Returns the moments of blocks of x. If the work before this one has computed them, they are used;
- * otherwise a pass over x computes them. */
+/* Returns the moments of blocks of x. They come from the work before this one if it has computed them,
+ * otherwise from a pass over x. */
 static block_moments block_moments_of(ocl_emitter *e, clt_batch_norm *n)
 {
     const ocl_moments *made = n->call->moments_of_input;
@@ -317,7 +317,7 @@ static arrival arrival_of(const clt_batch_norm *n)
     return (arrival){n->call->dout[0], mask};
 }
 
-/* The arguments dy and y, and their defines. */
+/* Adds the arguments dy and y, and their defines. */
 static void arg_arrival(ocl_emitter *e, const clt_batch_norm *n, const arrival *a)
 {
     uint64_t elements = n->rows * n->cols;

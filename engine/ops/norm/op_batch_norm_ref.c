@@ -21,7 +21,7 @@ static int64_t at(const clt_ref_call *call, int64_t r, int64_t c)
     return (r / positions * channels(call) + c) * positions + r % positions;
 }
 
-/* The op's parameters are weight, bias, running_mean, running_var, or the last two alone. */
+/* True if the op has weight and bias before its other parameters, running_mean and running_var. */
 static bool is_affine(const clt_ref_call *call)
 {
     return call->n_param > 2;
@@ -84,7 +84,7 @@ static void add_peers(const clt_ref_call *call, int64_t c, double *mean, double 
     *var = squares / n;
 }
 
-/* Mean and variance with which channel c is normalised. */
+/* Computes mean and variance with which channel c is normalised. */
 static void statistics(const clt_ref_call *call, int64_t c, double *mean, double *var)
 {
     int64_t rows = per_channel(call);
@@ -108,7 +108,7 @@ static void move_running(clt_ref_call *call, int64_t c, double mean, double var)
     double momentum = clt_node_attr(call->node, "momentum")->f;
     double n = call->ranks > 1 ? all_rows(call) : (double)per_channel(call);
     double batch[2] = {mean, var * n / (n - 1)};
-    bool finite = isfinite(mean) && isfinite(batch[1]); /* others leave the running statistics as they are */
+    bool finite = isfinite(mean) && isfinite(batch[1]); /* if not, the running statistics stay */
     for (int i = 0; i < 2; i++) {
         int k = running(call) + i;
         double now = call->param[k].data[c];
@@ -175,7 +175,7 @@ static void batch_norm_backward(clt_ref_call *call)
 {
     int64_t rows = per_channel(call), cols = channels(call);
     for (int64_t c = 0; c < cols; c++) {
-        channel_sums s = sums_of(call, c), all = s; /* of this rank's rows, and of all ranks' */
+        channel_sums s = sums_of(call, c), all = s; /* sums of this rank, and of all ranks */
         double w = is_affine(call) ? call->param[0].data[c] : 1, n = (double)rows;
         for (int rank = 0; call->training && call->ranks > 1 && rank < call->ranks; rank++)
             if (rank != call->rank) {

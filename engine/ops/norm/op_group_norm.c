@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The ops group_norm and instance_norm for images and volumes, by the kernels of batch_norm.cl: the rows of
- * a sample are a segment with statistics of its own. Knows rows and channels, no model. */
+ * a sample are a segment that has its own statistics. Knows rows and channels, no model. */
 #include "cl/kernels/kernel_shared.clh"
 #include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
@@ -64,17 +64,17 @@ static clt_status norm_infer(clt_infer *ctx)
 }
 
 #define BLOCK_ROWS 128
-#define MAX_BLOCKS 512    /* of a sample */
+#define MAX_BLOCKS 512    /* blocks of a sample */
 #define PART_BLOCKS 16    /* blocks of a part, for the gradients of w and b */
-#define FLAT_ROWS 8       /* of an item in kernels without sums, in the flat form */
+#define FLAT_ROWS 8       /* rows of an item in kernels without sums, in flat style */
 #define FLAT_BLOCKS 32768 /* devices limit the groups of a dimension to 65535 */
 
 typedef struct norm {
     const clt_call *call;
     clt_style style;
-    uint64_t samples, rows, cols, groups; /* rows: of a sample */
+    uint64_t samples, rows, cols, groups; /* rows: the rows of one sample */
     uint64_t tile, items;
-    clt_column_blocks blocks, pass; /* of a sample: in sums, and in kernels without sums */
+    clt_column_blocks blocks, pass; /* of a sample: for kernels with sums, and for kernels without */
     bool affine;
 } norm;
 
@@ -192,7 +192,7 @@ static clt_status norm_forward(ocl_emitter *e, const clt_call *call, clt_style s
     return CLT_OK;
 }
 
-/* Sums and products of blocks become the gradients of w and b. */
+/* Emits the gradients of w and b from the sums and products of blocks. */
 static void emit_params(ocl_emitter *e, norm *n, const int32_t *part)
 {
     const clt_call *call = n->call;

@@ -8,7 +8,7 @@
 
 /* A group of a sample: `size` elements from `first` on, side by side in row-major order. */
 typedef struct group {
-    int64_t first, size, channels, positions, channel; /* channel: its first one */
+    int64_t first, size, channels, positions, channel; /* channel: the group's first one */
     double mean, rstd;
 } group;
 

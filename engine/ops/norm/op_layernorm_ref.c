@@ -5,7 +5,7 @@
 
 #include "engine/ops/case.h"
 
-/* mean and rstd of a row. */
+/* Computes mean and rstd of a row. */
 static void row_stats(const double *x, int64_t cols, double eps, double *mean, double *rstd)
 {
     double sum = 0, square = 0;

@@ -67,7 +67,7 @@ static clt_status reduce_infer(clt_infer *ctx)
  * size 1. Six dimensions cannot alternate between kept and reduced more often. */
 typedef struct reduce_view {
     uint64_t kept[3], kept_stride[3], reduced[3], reduced_stride[3];
-    uint64_t outputs, count; /* elements of y; elements per output */
+    uint64_t outputs, count; /* number of outputs; elements that each output combines */
     bool inner_kept;
     int kind;
 } reduce_view;
@@ -138,8 +138,8 @@ static void reduce_shape_args(ocl_emitter *e, const reduce_view *v)
 /* How the work is divided among items: a group or an item for each output; or an item for one column or for
  * several. */
 typedef enum reduce_form { FORM_GROUP, FORM_COLUMN_FLAT, FORM_COLUMN_LANE, FORM_ROW } reduce_form;
-/* In lane style: the smallest number of columns of an item, the wanted number of groups per compute unit,
- * and the rows that are read side by side if a tile is only a part of each row. */
+/* In lane style: the smallest number of columns of an item; the wanted number of groups per compute unit;
+ * the number of rows that are read side by side if a tile is only a part of each row. */
 #define MIN_TILE 64
 #define GROUPS_PER_UNIT 8
 #define ROWS_OF_TILES 8

@@ -20,7 +20,8 @@ static bool reduced(const clt_ref_call *call, int d)
     return false;
 }
 
-/* For an element of x: its output, its index among the elements of that output, and their number. */
+/* The place of an element of x: its output, its index among the elements of that output, and the number of
+ * these elements. */
 typedef struct place {
     int64_t output, index, count;
 } place;

@@ -78,8 +78,8 @@ __kernel void embedding_fwd_row(__global STORAGE(DT) * y, ulong y0, __global con
         STORE(DT, y, d, LOAD(WT, w, d));
 }
 
-/* Clamps a position that an earlier kernel of the sort wrote: if that kernel failed, the memory holds
- * anything, which must not cause accesses out of bounds. */
+/* Clamps a position that an earlier kernel of the sort wrote: if that kernel failed, the memory may hold any
+ * number, and no number may cause accesses out of bounds. */
 #define POSITION(p) min(p, positions - 1)
 
 /* Counting sort by one work-item: start (vocab+1) = first slot of each row; order (positions) = positions

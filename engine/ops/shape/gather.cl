@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of each sample by their numbers, and the gradient, which adds each row of y to its row of x. A row of
- * x looks for its number among the indices of its sample, so no two work-items write the same element and
- * the order of a sum is fixed. The loader refuses indices out of range; one that remains gives NaN.
+ * Rows of each sample by their numbers, and the gradient, which adds each row of y to its row of x. For each
+ * row of x, the gradient kernel looks for the row's number among the indices of its sample. So no two
+ * work-items write the same element, and the order of each sum is fixed. The loader refuses indices out of
+ * range; one that remains gives NaN.
  *
  * -DDT=type of x and y (backward: of dy)  -DGT=type of dx  -DIT=type of the indices */
 #include "common.clh"
@@ -11,7 +12,7 @@
 
 #pragma option IT i32
 
-/* The row of x for row `place` of y; `t` if the index is out of range. */
+/* Number of the row of x that row `place` of y copies; `t` if the index is out of range. */
 static inline uint gather_row(__global const STORAGE(IT) * index, ulong place, uint t)
 {
     long v = (long)index[place];

@@ -55,7 +55,7 @@ static gather_sizes gather_measure(const clt_call *call)
                           .index_dtype = index->dtype};
 }
 
-/* Adds the arguments that both directions have last, and ends the kernel, which writes `rows` rows. */
+/* Adds the last arguments, which both directions share, and ends the kernel, which writes `rows` rows. */
 static void gather_end(ocl_emitter *e, const clt_call *call, const gather_sizes *s, uint64_t rows,
                        bool by_row)
 {

@@ -5,7 +5,7 @@
 
 #include "engine/ops/case.h"
 
-/* The row of x for row `place` of y; -1 if the index is out of range. */
+/* Number of the row of x that row `place` of y copies; -1 if the index is out of range. */
 static int64_t row_of(const clt_ref_call *call, int64_t place)
 {
     int64_t rows = call->in[0].shape.dim[1], per_sample = call->in[1].shape.dim[1];

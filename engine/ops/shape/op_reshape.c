@@ -39,7 +39,7 @@ static clt_status reshape_infer(clt_infer *ctx)
         if (d < 0)
             free_dim = i + 1;
         else if (known > elements / d)
-            known = elements + 1; /* too large: kept from overflowing */
+            known = elements + 1; /* too large to fit; stops before the product overflows */
         else
             known *= d;
         y.dim[i + 1] = d;

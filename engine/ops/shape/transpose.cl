@@ -158,7 +158,7 @@ static inline void turn8_short(CELL *turned, uint ld, const CELL8 *rows)
     }
 #pragma unroll
     for (uint i = 0; i < 4; i++) {
-        uint first = i / 2 * 4, odd = i & 1; /* rows 0 to 3 or 4 to 7; b[first + n]: columns 2n and 2n + 1 */
+        uint first = i / 2 * 4, odd = i & 1; /* rows 0 to 3 or 4 to 7; b[first + n]: columns 2n, 2n + 1 */
         b[first + 2 * odd] = (CELL8)(WOVEN_LOW2(a[first + odd], a[first + odd + 2]));
         b[first + 2 * odd + 1] = (CELL8)(WOVEN_HIGH2(a[first + odd], a[first + odd + 2]));
     }
@@ -244,8 +244,8 @@ static inline void move_cell(__global STORAGE(DT) *restrict y ACCUMULATE_ARG,
         SET(y, i, GET(x, i));
 }
 
-/* The same for cells of more than one element. The longer dimension is the outer loop, so that x and y are
- * accessed in few parallel streams. */
+/* Moves a tile whose cells have more than one element. The longer dimension is the outer loop, so that x and
+ * y are accessed in few parallel streams. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void transpose_fwd_cells(
     __global STORAGE(DT) *restrict y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *restrict x,
     ulong x0, LANE_ARGS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies of a window of one dimension, seen as (outer, run) with a row stride on each side: slices,
- * concatenations and their gradients. Knows element sizes only.
+ * Copies of a window of one dimension, treated as (outer, run), with a row stride for x and one for y:
+ * slices, concatenations and their gradients. Knows element sizes only.
  *
  * -DDT=type of both  -DGRAD=1: `accumulate` adds to the output  -DWIDE=1: 64-bit element indices
  * -DNT: see lanes.clh; windows then begin and end at whole vectors  -DAHEAD: see lanes.clh */

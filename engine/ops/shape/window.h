@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies a window of one dimension between two tensors, which are seen as (outer, run) rows: for slice and
- * concat. */
+ * Copies a window of one dimension between two tensors, which are treated as `outer` rows of `run` elements,
+ * for slice and concat. */
 #ifndef ENGINE_OPS_SHAPE_WINDOW_H
 #define ENGINE_OPS_SHAPE_WINDOW_H
 
@@ -17,7 +17,7 @@ typedef struct clt_window {
  * by_row: uses the kernel for CPUs. */
 void clt_emit_window(ocl_emitter *e, int32_t y, int32_t x, clt_dtype dtype, const clt_window *w, bool grad,
                      bool accumulate, bool by_row);
-/* y = x inside the window and zero outside; x holds only the window. */
+/* Emits y = x inside the window and zero outside; x holds only the window. */
 void clt_emit_window_pad(ocl_emitter *e, int32_t y, int32_t x, clt_dtype dtype, const clt_window *w,
                          bool by_row);
 /* Product of the dimensions after (inner) and before (outer) `axis`. */

@@ -19,7 +19,7 @@ static double divisor(const clt_ref_call *call, const clt_ref_pool *p,
     return product;
 }
 
-/* dx NULL: returns the sum of the window in x; else adds its gradient dy to dx. */
+/* If dx is NULL, returns the sum of x over the window; else adds the window's gradient dy to dx. */
 static double visit(const clt_ref_pool *p, const clt_ref_window w[CLT_SPATIAL_MAX], const double *x,
                     double *dx, double dy)
 {

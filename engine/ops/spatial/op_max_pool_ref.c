@@ -13,7 +13,8 @@ typedef struct largest {
     double value;
 } largest;
 
-/* Number of elements of the largest window; elements are numbered by it. */
+/* Along dimension `dim`: number of elements of the largest window. The numbers of elements in a window are
+ * computed with it. */
 static int64_t most_elements(const clt_ref_pool *p, int dim)
 {
     int64_t most = 0;
@@ -52,7 +53,7 @@ static void max_pool_forward(clt_ref_call *call)
             for (int64_t o = 0; o < out; o++) {
                 largest l = largest_of(&p, call->in[0].data + (n * channels + c) * in, o);
                 call->out[0].data[(n * channels + c) * out + o] = l.value;
-                call->saved[0].data[(n * out + o) * channels + c] = (double)l.number; /* in memory order */
+                call->saved[0].data[(n * out + o) * channels + c] = (double)l.number; /* channels-last */
             }
 }
 

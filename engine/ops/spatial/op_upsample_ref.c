@@ -24,7 +24,7 @@ static scaling scaling_of(const clt_ref_call *call)
     return u;
 }
 
-/* In one dimension: the two elements of x from which output o is computed, and their weights. */
+/* Finds, in one dimension, the two elements of x from which output o is computed, and their weights. */
 static void neighbours(const scaling *u, int dim, int64_t o, int64_t at[2], double weight[2])
 {
     int64_t in = u->s.in[dim], out = u->s.out[dim];
@@ -43,7 +43,8 @@ static void neighbours(const scaling *u, int dim, int64_t o, int64_t at[2], doub
     weight[0] = 1 - weight[1];
 }
 
-/* dx NULL: returns output `o` of a channel, from x; else adds its gradient dy to dx. */
+/* If dx is NULL, returns output `o` of a channel, computed from x; else adds that output's gradient dy to
+ * dx. */
 static double visit(const scaling *u, int64_t o, const double *x, double *dx, double dy)
 {
     int64_t at[CLT_SPATIAL_MAX][2];

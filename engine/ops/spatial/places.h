@@ -12,7 +12,7 @@
 typedef struct clt_places {
     uint64_t rows, width, channels; /* rows: samples * depth * height */
     double each;                    /* elements moved for each element of the results, at least 1 */
-    uint64_t items;                 /* of a work-group; set by clt_places_begin */
+    uint64_t items;                 /* items of a work-group; set by clt_places_begin */
 } clt_places;
 clt_places clt_places_of(const clt_spatial *s, const int64_t sizes[CLT_SPATIAL_MAX], double moved);
 static inline uint64_t clt_places_elements(const clt_places *p)

@@ -19,7 +19,7 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-/* Output sizes rounded up; but every window must start in the input or in the padding before it. */
+/* Rounds output sizes up; but every window must start in the input or in the padding before it. */
 static void round_up(clt_spatial *s)
 {
     for (int i = 0; i < CLT_SPATIAL_MAX; i++) {
@@ -107,7 +107,8 @@ static uint64_t elements_of(const clt_spatial *s, const int64_t sizes[CLT_SPATIA
     return (uint64_t)(s->n * s->channels * clt_spatial_volume(sizes));
 }
 
-/* Elements of one output's window, including any outside of the input: an upper bound of the work. */
+/* Number of elements in an output's window, including elements outside of the input: an upper bound of the
+ * work. */
 static double window_elements(const clt_pool *pool)
 {
     return (double)clt_spatial_volume(pool->s.kernel);

@@ -49,8 +49,8 @@ typedef struct pool_axis {
 #define APART(a) 1
 #endif
 
-/* A window's span in one dimension: its first element inside of the input, how many of its elements lie
- * before that, how many lie inside, and the divisor of a sum. */
+/* A window's span in one dimension: its first element inside of the input, how many elements of the window
+ * lie before that, how many lie inside, and the divisor of a sum. */
 typedef struct pool_span {
     int first, before, count, size;
 } pool_span;
@@ -94,7 +94,7 @@ static inline pool_reach pool_reach_of(int i, pool_axis a)
     return r;
 }
 
-/* The number of element i within window o, -1 if it falls between two of its elements. */
+/* The number of element i within window o, -1 if element i lies between two elements of the window. */
 static inline int pool_number(int i, int o, pool_axis a)
 {
 #if ADAPTIVE

@@ -26,8 +26,8 @@ typedef struct clt_pool {
                   "size of the output in each spatial dimension, or one for all; not set: 1, one window "    \
                   "over everything")
 
-/* The members that the records of all pooling ops, and their descriptions, have in common. variants_: the
- * beginning of the names of the op's lists of variants. */
+/* The members that the records of all pooling ops, and their descriptions, have in common. variants_: prefix
+ * of the names of the op's two lists of variants. */
 #define CLT_POOL_OP(infer_, variants_)                                                                       \
     .infer = infer_, CLT_OP_VARIANTS(variants_), .layout = clt_spatial_layout
 #define CLT_POOL_DOC                                                                                         \
@@ -39,26 +39,27 @@ typedef struct clt_pool {
  * says. */
 clt_pool clt_pool_of(const clt_node *node, const clt_shape *in);
 /* Checks the input and the attributes of a pooling op, and declares its output. CLT_ESHAPE if a window does
- * not fit, or if the padding is more than half of the kernel: windows of padding alone have no maximum and
- * no average. */
+ * not fit, or if the padding is more than half of the kernel: windows that contain only padding have no
+ * maximum and no average. */
 clt_status clt_pool_infer(clt_infer *ctx);
 
-/* y (+)= sums of x over the windows. */
+/* Emits y (+)= sums of x over the windows. */
 typedef struct clt_pool_launch {
     int32_t y, x;
     clt_dtype y_type, x_type;
     bool accumulate;
 } clt_pool_launch;
 void clt_emit_pool_sum(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch, clt_style style);
-/* The reverse: element i of y, which has the sizes `in`, (+)= the sum of x, which has the sizes `out`, over
- * the windows that contain i. */
+/* Emits the reverse of these sums: element i of y, which has the sizes `in`, (+)= the sum of x, which has
+ * the sizes `out`, over the windows that contain i. */
 void clt_emit_pool_spread(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch,
                           clt_style style);
-/* y = maxima; index = the number of each one within its window, of the type given; -1: not wanted. */
+/* Emits y = the maxima of the windows; index = each maximum's number within its window, stored as the given
+ * type; -1: not wanted. */
 clt_dtype clt_pool_index_type(const clt_pool *pool);
 void clt_emit_pool_max(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch, int32_t index,
                        clt_style style);
-/* launch->x: gradient of the maxima; launch->y: gradient of the input. */
+/* Emits the backward pass. launch->x: gradient of the maxima; launch->y: gradient of the input. */
 void clt_emit_pool_max_bwd(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch, int32_t index,
                            clt_style style);
 

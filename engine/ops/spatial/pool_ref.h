@@ -39,7 +39,7 @@ static inline clt_ref_window clt_ref_window_of(const clt_ref_pool *p, int dim, i
     return (clt_ref_window){o * s->stride[dim] - s->padding[dim], s->kernel[dim], s->dilation[dim]};
 }
 
-/* The windows in the three dimensions of output `index` of a channel. */
+/* Finds the windows, in the three dimensions, of output `index` of a channel. */
 static inline void clt_ref_windows(const clt_ref_pool *p, int64_t index,
                                    clt_ref_window window[CLT_SPATIAL_MAX])
 {

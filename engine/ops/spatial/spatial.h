@@ -38,15 +38,15 @@ typedef struct clt_spatial {
 clt_status clt_spatial_check(const clt_infer *ctx, int dims);
 /* The value of an attribute, or NULL if the op does not have it. */
 const clt_attr *clt_spatial_attr(const clt_node *node, const char *name);
-/* The values of a list attribute for a tensor with `dims` spatial dimensions. Dimensions that it lacks get
- * `absent`; all get it if the attribute is not set or the op does not have it. */
+/* Reads the values of a list attribute for a tensor with `dims` spatial dimensions. Dimensions that it lacks
+ * get `absent`; all get it if the attribute is not set or the op does not have it. */
 void clt_spatial_list(const clt_node *node, const char *name, int dims, int64_t absent,
                       int64_t out[CLT_SPATIAL_MAX]);
 /* All sizes for an input of shape `in`, which clt_spatial_check has accepted. out is the size for sliding
  * windows: floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1; 0 or less if the window does
  * not fit. kernel_stride: the stride is the kernel's size unless it is set. */
 clt_spatial clt_spatial_of(const clt_node *node, const clt_shape *in, bool kernel_stride);
-/* CLT_ESHAPE unless the window fits into the padded input in every dimension. */
+/* Fails with CLT_ESHAPE unless the window fits into the padded input in every dimension. */
 clt_status clt_spatial_fits(const clt_infer *ctx, const clt_spatial *s);
 /* (n, channels, sizes...) with s->dims sizes. */
 clt_shape clt_spatial_shape(const clt_spatial *s, int64_t channels, const int64_t sizes[CLT_SPATIAL_MAX]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Linear interpolation between the elements of channels-last images and volumes, and its gradient. Output o
- * lies at position max(0, o * multiply + add) / divide of the input, a fraction of integers, so that neither
- * the element before it nor the weights of its two neighbours suffer from rounding. Gradients are gathered:
- * each element of the input adds up the contributions of the outputs around it. Knows grids, no op.
+ * lies at position max(0, o * multiply + add) / divide of the input, a fraction of integers. So rounding
+ * affects neither the choice of its two neighbours nor their weights. Gradients are gathered: each element
+ * of the input adds up the contributions of the outputs around it. Knows grids, no op.
  *
  * Geometry: places.clh, over the grid of the results.
  *
@@ -62,7 +62,7 @@ static inline upsample_reach upsample_reach_of(int i, upsample_axis a)
 }
 
 /* The weight of element i in output o, times `divide`. Outputs beyond the first or the last element depend
- * on that element alone. */
+ * only on that element. */
 static inline float upsample_weight(int i, int o, upsample_axis a)
 {
     int at = clamp(o * a.multiply + a.add, 0, (a.in - 1) * a.divide);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train.recompute = block: where the forward work is cut into segments. The cuts are at the blocks that the
- * model family marked. Without marks, dynamic programming finds the cuts that need the least memory: tensors
- * that cross a cut are kept, and the largest segment is in memory as a whole while its backward work runs.
- * Knows sizes, no op. */
+ * Cuts the forward work into segments for train.recompute = block. The cuts are at the blocks that the model
+ * family marked. Without marks, dynamic programming finds the cuts that need the least memory: tensors that
+ * cross a cut are kept, and the largest segment is in memory as a whole while its backward work runs. Knows
+ * sizes, no op. */
 #include <stdlib.h>
 
 #include "engine/plan/passes/recompute.h"
@@ -86,7 +86,7 @@ static double heaviest(const cuts *c)
     return most;
 }
 
-/* Solves for limits from the total size down to a 64th of it and takes the best. */
+/* Tries limits from the total size down to a 64th of it and keeps the cuts of the best one. */
 static void choose(cuts *c)
 {
     double total = c->weight[c->n], least = -1, limit = total;

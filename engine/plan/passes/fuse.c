@@ -15,8 +15,8 @@ int32_t clt_fuse_first(const clt_fuse *f, int32_t tensor)
     return tensor < 0 ? -1 : f->first[clt_plan_owner(f->plan, tensor)];
 }
 
-/* Adds a mention, unless the work has one. New mentions are put first: while the index is being built, a
- * work's own mention, if there is one, is the first. */
+/* Adds a mention, unless the work has one. New mentions are put first, so while the index is being built, a
+ * mention of the current work, if there is one, is the first. */
 static clt_status mention(clt_fuse *f, int32_t tensor, size_t at)
 {
     size_t work;
@@ -129,8 +129,8 @@ size_t clt_fuse_producer(const clt_fuse *f, int32_t tensor)
     return made;
 }
 
-/* A loss that is fused with its linear layer no longer has forward work. Its backward work reads what that
- * layer read. */
+/* True if the work at `at` reads the tensor in its forward part. A loss that is fused with its linear layer
+ * no longer has forward work. Its backward work reads the tensors that this layer read. */
 static bool reads(const clt_plan *plan, size_t at, int32_t tensor)
 {
     const clt_work *work = &plan->work[at];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fusing a GEMM with its neighbours by means of its epilogue. Forward: the activation that follows, and the
- * residual that is added to it. Backward: the derivative of the activation whose output's gradient the GEMM
- * computes. Arithmetic and order are the same as in separate kernels, so f32 results are the same bit for
- * bit. Each op declares what it can be in an epilogue (engine/ops/op.h). */
+ * Fuses a GEMM with its neighbours, whose work its epilogue then does. Forward: the activation that follows,
+ * and the residual that is added to it. Backward: the derivative of the activation whose output's gradient
+ * the GEMM computes. Arithmetic and order are the same as in separate kernels, so f32 results are the same
+ * bit for bit. Each op declares its role in an epilogue (engine/ops/op.h). */
 #include "engine/plan/passes/fuse.h"
 
 static const clt_tensor *tensor_of(const clt_fuse *f, int32_t id)
@@ -66,7 +66,8 @@ static bool touched_between(const clt_fuse *f, int32_t gradient, size_t after, s
     return false;
 }
 
-/* The backward work of an activation becomes part of the GEMM that computes its output's gradient. */
+/* Makes the backward work of an activation part of the GEMM that computes the gradient of the activation's
+ * output. */
 static clt_status fold_derivative(clt_fuse *f, size_t at)
 {
     clt_work *work = &f->plan->work[at];
@@ -91,7 +92,7 @@ static clt_status fold_derivative(clt_fuse *f, size_t at)
 
 /* --- activation and residual, forward --- */
 
-/* The first activation that reads the GEMM's output, with only views in between. */
+/* The position of the first activation that reads the GEMM's output. */
 static size_t find_activation(const clt_fuse *f, int32_t out)
 {
     size_t found = CLT_NO_WORK, w;

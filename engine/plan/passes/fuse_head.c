@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fusing a GEMM with the loss that is the only reader of its outputs, if the loss names an op that does
- * both. In training the backward phase then does all of it, the loss record included: logits are computed
- * some rows at a time and their gradient replaces them. In evaluation fusing pays only if there are
- * several such chunks of rows. */
+ * Fuses a GEMM with the loss that is the only reader of its outputs, if the loss names an op that does both.
+ * In training the backward phase then does the work of both, the loss record included: logits are computed
+ * some rows at a time and their gradient replaces them. In evaluation fusing pays only if there are several
+ * such chunks of rows. */
 #include <string.h>
 
 #include "engine/ops/cross_entropy/linear_cross_entropy.h"
@@ -21,7 +21,7 @@ static bool chunked(const clt_plan *plan, int32_t logits)
     return clt_head_chunk(rows, row * (int64_t)clt_dtype_bytes(t->dtype)) < rows;
 }
 
-/* The gradient of the logits is written by the loss only and read by the linear layer only. */
+/* True if only the loss writes the gradient of the logits, and only the linear layer reads it. */
 static bool gradients_match(const clt_plan *plan, const head *h)
 {
     if (h->linear_back == CLT_NO_WORK || h->loss_back == CLT_NO_WORK || h->loss_back > h->linear_back)
@@ -31,7 +31,7 @@ static bool gradients_match(const clt_plan *plan, const head *h)
            clt_fuse_same(plan, loss->din[0], linear->dout[0]);
 }
 
-/* The linear layer at `at` and its loss, if they can be fused. */
+/* Finds the linear layer at `at` and its loss. False: they cannot be fused. */
 static bool find_head(const clt_fuse *f, size_t at, head *h)
 {
     const clt_plan *plan = f->plan;

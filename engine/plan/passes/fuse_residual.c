@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fusing an op with the residual sum that follows it, forward: one kernel instead of two, and the op's own
- * result is not stored. Backward does not change, because the gradient of a sum is the gradient of both
- * inputs. The arithmetic is the same as in separate kernels, so f32 results are the same bit for bit; with
- * 16-bit storage the sum is rounded once instead of twice. A cast between the op and the sum, which the
- * precision pass puts there, becomes part of the op as well: it then writes the type of the sum. Knows no op
- * by name. */
+ * Fuses the forward work of an op with the residual sum that follows it: one kernel runs instead of two, and
+ * the op's own result is not stored. Backward does not change, because the gradient of a sum is the gradient
+ * of both inputs. The arithmetic is the same as in separate kernels, so f32 results are the same bit for
+ * bit; with 16-bit storage the sum is rounded once instead of twice. A cast between the op and the sum,
+ * which the precision pass puts there, becomes part of the op as well: it then writes the type of the sum.
+ * Knows no op by name. */
 #include "engine/plan/passes/fuse.h"
 
-/* The works that read the result of another one: a cast, or CLT_NO_WORK, and then a sum. */
+/* The works that follow an op: a cast of its result (or CLT_NO_WORK), and then a sum. */
 typedef struct sum_after {
     size_t cast, sum;
 } sum_after;

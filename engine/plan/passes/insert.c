@@ -16,12 +16,12 @@ clt_status clt_inserter_add(clt_inserter *in, const clt_node *near, const char *
                             const clt_attr_given *attrs, int32_t tensor, clt_node **out)
 {
     CLT_TRY(clt_graph_add_op(in->graph, op, name, NULL, &tensor, 1, attrs, out));
-    in->graph->n_nodes--; /* it was appended to the graph, but belongs into in->order */
+    in->graph->n_nodes--; /* it was appended to the graph, but its place is in in->order */
     (*out)->block = near->block;
     return clt_inserter_place(in, *out);
 }
 
-/* Gives every node its position as its number. Tensors of nodes that are gone have no producer. */
+/* Gives every node its position as its number. Tensors whose nodes have been removed have no producer. */
 static clt_status renumber(clt_inserter *in)
 {
     clt_graph *graph = in->graph;

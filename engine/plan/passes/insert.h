@@ -10,7 +10,7 @@
 
 typedef struct clt_inserter {
     clt_graph *graph;
-    clt_node **order;   /* the nodes and what was inserted, in order of execution */
+    clt_node **order;   /* the old nodes and the inserted ones, in order of execution */
     size_t n, capacity; /* of order */
 } clt_inserter;
 
@@ -18,8 +18,8 @@ clt_status clt_inserter_place(clt_inserter *in, clt_node *node);
 /* Adds and places an op with one input. `near` is the node that needs it. */
 clt_status clt_inserter_add(clt_inserter *in, const clt_node *near, const char *op, const char *name,
                             const clt_attr_given *attrs, int32_t tensor, clt_node **out);
-/* To be called when every node that stays has been placed: the graph gets this order, and the number of each
- * node becomes its position. */
+/* Gives the graph the new order; the number of each node becomes its position. To be called when every node
+ * that remains has been placed. */
 clt_status clt_inserter_finish(clt_inserter *in);
 void clt_inserter_free(clt_inserter *in);
 CLT_SCOPED_VALUE(clt_inserter, clt_inserter_free)

@@ -15,9 +15,9 @@ typedef struct autodiff {
     clt_plan *plan;
     clt_graph *graph;
     size_t n;      /* tensors of the model */
-    bool *needs;   /* by tensor: depends on a trainable parameter or a checked input */
+    bool *needs;   /* by tensor: it depends on a trainable parameter or a checked input */
     bool *reaches; /* by tensor: a loss or a seed depends on it */
-    int32_t *uses; /* by tensor: contributions that its gradient gets */
+    int32_t *uses; /* by tensor: number of contributions to its gradient */
     bool *written; /* by tensor: its gradient has been written by work so far in the list */
     bool *param_written;
 } autodiff;
@@ -104,7 +104,7 @@ static void analyse(autodiff *ad)
     }
 }
 
-/* x and its view share bytes. If the view is the only reader of x, their gradients share bytes, too. */
+/* If a view is the only reader of its input x, lets their gradients share bytes, as x and the view do. */
 static clt_status alias_view(autodiff *ad, const clt_node *node, bool *done)
 {
     int32_t x = node->in[0], dy = ad->plan->gradient[node->out[0]];
@@ -118,8 +118,8 @@ static clt_status alias_view(autodiff *ad, const clt_node *node, bool *done)
     return CLT_OK;
 }
 
-/* Gradients of one node's inputs. If a node reads a tensor twice, a kernel may write both gradients in one
- * pass, so the second one gets a tensor of its own and is added to the first afterwards. */
+/* Creates the gradients of one node's inputs. If a node reads a tensor twice, a kernel may write both
+ * gradients in one pass, so the second gradient gets its own tensor and is added to the first afterwards. */
 static clt_status input_gradients(autodiff *ad, const clt_node *node, size_t index)
 {
     clt_plan *plan = ad->plan;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass 10, exchange: numbers the exchanges with other ranks that works emit (engine/ops/exchange.h), and
- * gives the device other work during them. In the backward pass, commands that precede the making of a
- * record and neither depend on it nor are needed by it, such as the weight gradient of the layer after it,
- * are moved between the two halves of the exchange. Knows reads and writes of commands, no op. */
+ * gives the device other work to do during the exchanges. In the backward pass this moves commands between
+ * the two halves of an exchange, such as the weight gradient of the following layer: commands that precede
+ * the making of the record, and that neither depend on it nor are needed by it. Knows reads and writes of
+ * commands, no op. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +60,7 @@ static const clt_tensor *owner_of(const clt_plan *plan, const ocl_arg *arg)
     return clt_graph_tensor(plan->graph, clt_plan_owner(plan, arg->ref.tensor));
 }
 
-/* True if one writes what the other reads or writes. */
+/* True if one command writes a tensor that the other reads or writes. */
 static bool depend(const clt_plan *plan, const ocl_command *a, const ocl_command *b)
 {
     for (int i = 0; i < a->n_args; i++) {
@@ -94,8 +95,8 @@ static size_t first_to_move(const clt_plan *plan, const ocl_command_list *list, 
     return first;
 }
 
-/* Swaps the commands [first, middle) with [middle, end). Times belong to places in the list, so that they
- * never fall. */
+/* Swaps the commands [first, middle) with [middle, end). The times stay at their places in the list, so that
+ * they never decrease along it. */
 static clt_status swap_parts(ocl_command_list *list, size_t first, size_t middle, size_t end)
 {
     CLT_FREED ocl_command *moved = NULL;

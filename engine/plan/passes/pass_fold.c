@@ -2,10 +2,10 @@
  *
  * Pass 0, fold: an op that can apply an activation itself absorbs the activation that follows it, and a sum
  * of two tensors between them; the sum's other summand becomes the op's next input (clt_op.fold). Unlike the
- * fuse pass, which edits work, this changes the graph before derivatives are taken, so that the op computes
- * its own backward pass as a whole, and what lies between the nodes is never stored. The folded node takes
- * the place of the activation, where all its inputs exist. With options.no_fuse nothing is folded; the
- * checker's plans are never folded, because they test single ops. Knows flags and hooks of ops, no op. */
+ * fuse pass, which edits work, this changes the graph before derivatives are taken. So the op computes its
+ * whole backward pass itself, and the values between the nodes are never stored. The folded node takes the
+ * place of the activation, where all its inputs exist. With options.no_fuse nothing is folded; the checker's
+ * plans are never folded, because they test single ops. Knows flags and hooks of ops, no op. */
 #include <stdlib.h>
 
 #include "engine/plan/passes/fuse.h"
@@ -15,7 +15,7 @@ typedef struct fold {
     clt_graph *graph;
     int32_t *readers;   /* by tensor: number of node inputs that refer to it */
     int32_t *reader;    /* by tensor: the last node that reads it */
-    clt_node **instead; /* by node id: what replaces it; NULL: it is part of a later node */
+    clt_node **instead; /* by node id: the node that replaces it; NULL: it is part of a later node */
 } fold;
 
 /* The node that reads the only output of a node, if it reads it once and nothing else does; NULL
@@ -62,7 +62,7 @@ static void fold_node(fold *f, clt_node *node)
         return;
     if (sum) {
         node->in[node->n_in++] = residual;
-        f->reader[residual] = f->reader[sum->out[0]]; /* where the folded node will be */
+        f->reader[residual] = f->reader[sum->out[0]]; /* the folded node will have this place */
         f->instead[sum->id] = NULL;
         take_in(node, sum);
     }

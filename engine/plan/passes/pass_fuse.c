@@ -5,7 +5,7 @@
  * checker's plans are never fused, because they test single ops. */
 #include "engine/plan/passes/fuse.h"
 
-/* In evaluation y = x for dropout: y becomes a view of x. */
+/* Makes the output y of dropout a view of x in evaluation, where y = x. */
 static void drop_identities(clt_plan *plan)
 {
     for (size_t w = 0; w < plan->n_forward; w++) {

@@ -45,7 +45,7 @@ static clt_layout layout_of(const layouts *l, const clt_node *node)
     return layout;
 }
 
-/* False for matrices and vectors, which are the same in all layouts. */
+/* True if the layouts of the tensor differ: for matrices and vectors they are all the same. */
 static bool has_layouts(const clt_tensor *t)
 {
     return t->shape.ndim > 2;
@@ -70,7 +70,7 @@ static clt_status turn(layouts *l, const clt_node *near, int32_t tensor, clt_nod
     return CLT_OK;
 }
 
-/* *tensor becomes a tensor with the same values in layout `need`. */
+/* Replaces *tensor by a tensor with the same values in layout `need`. */
 static clt_status in_layout(layouts *l, const clt_node *node, clt_layout need, int32_t *tensor)
 {
     const clt_tensor *t = clt_graph_tensor(l->graph, *tensor);
@@ -85,8 +85,8 @@ static clt_status in_layout(layouts *l, const clt_node *node, clt_layout need, i
     return CLT_OK;
 }
 
-/* For an output that is read outside the graph: the node writes a new tensor, which is transposed into the
- * output. */
+/* For an output that is read outside of the graph: lets the node write a new tensor, which is transposed
+ * into the output. */
 static clt_status give_row_major(layouts *l, clt_node *node, int output)
 {
     int32_t kept = node->out[output];
@@ -113,7 +113,7 @@ static clt_status set_node(layouts *l, clt_node *node)
         /* indices and targets have no channels */
         bool plain = (node->op->no_grad_inputs >> i) & 1;
         CLT_TRY(in_layout(l, node, plain ? CLT_LAYOUT_ROW_MAJOR : need, &node->in[i]));
-        for (int k = 0; k < node->n_out; k++) /* keep it a view of what the node reads */
+        for (int k = 0; k < node->n_out; k++) /* keep it a view of the tensor that the node reads */
             if (clt_graph_tensor(l->graph, node->out[k])->view_of == was)
                 clt_graph_tensor(l->graph, node->out[k])->view_of = node->in[i];
     }

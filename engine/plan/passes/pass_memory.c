@@ -18,7 +18,7 @@ typedef struct item {
     uint64_t offset;
 } item;
 
-/* Bytes whose lifetime begins or ends at a time. */
+/* A time, and the bytes whose lifetime begins or ends at that time. */
 typedef struct moment {
     uint64_t time, begin, end;
 } moment;
@@ -36,7 +36,7 @@ typedef struct placement {
     size_t n;
     uint64_t slab_bytes[CLT_MAX_PLAN_SLABS];
     int32_t n_slabs;
-    uint64_t limit, start; /* size of the largest slab; first free byte of slab 0 */
+    uint64_t limit, start; /* largest size that a slab may have; first free byte of slab 0 */
 } placement;
 
 int32_t clt_plan_owner(const clt_plan *plan, int32_t tensor)
@@ -111,8 +111,8 @@ static void place_store(clt_plan *plan)
         (clt_place){CLT_PLACE_STORE, CLT_ARENA_STATE, 0, 0, ST_WORDS * sizeof(uint32_t), 0, 0};
 }
 
-/* The input region must fit into one buffer, and so must all slots of the staging ring together, which the
- * feed allocates as one buffer. */
+/* Checks that the input region fits into one buffer, and that all slots of the staging ring together do,
+ * because the feed allocates them as one buffer. */
 static clt_status check_inputs(const clt_plan *plan)
 {
     uint64_t limit = plan->device.max_alloc_bytes, largest = 0;
@@ -135,7 +135,7 @@ static clt_status check_inputs(const clt_plan *plan)
     return CLT_OK;
 }
 
-/* Fields, the step block and constants lie side by side at the start of slab 0, so that one copy fills
+/* Places fields, the step block and constants side by side at the start of slab 0, so that one copy fills
  * them all. */
 static clt_status place_inputs(clt_plan *plan)
 {
@@ -230,7 +230,8 @@ static int by_length(const void *a, const void *b)
     return by_size(a, b);
 }
 
-/* The smallest gap of a slab that can hold `it` between the items that are live at the same time. */
+/* Finds the smallest gap of a slab that can hold `it` between the items that are live at the same time.
+ * False: there is none. */
 static bool best_gap(const placement *p, int32_t slab, item *it)
 {
     const slab_items *held = &p->slab[slab];
@@ -322,7 +323,7 @@ static int by_time(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The most bytes that are live at any one time, without alignment: no placement can need less. */
+/* Computes the most bytes that are live at any one time, without alignment: no placement can need less. */
 static clt_status live_bound(const clt_plan *plan, const placement *p, uint64_t *bound)
 {
     CLT_FREED moment *moments = NULL;

@@ -7,8 +7,8 @@
  * is f32. It knows flags of ops, no op.
  *
  * With precision.residual f32 the sums between blocks are f32: embeddings and norms (CLT_OP_RETYPES) give f32
- * where a sum reads them, and ops with CLT_OP_FOLLOWS, the sums among them, stay in f32 once an input is f32.
- * Norms read the sums as they are and give products what they need. */
+ * where a sum reads them, and ops with CLT_OP_FOLLOWS, the sums among them, stay in f32 once an input is
+ * f32. Norms read the f32 sums and write the type that products need. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ typedef struct precision {
     clt_plan *plan;
     clt_graph *graph;
     clt_dtype storage;
-    bool *summed;  /* by tensor id: a sum reads it, directly or through FOLLOWS ops; NULL: does not matter */
+    bool *summed;  /* by tensor id: a sum reads it, directly or through FOLLOWS ops; NULL: not needed */
     int32_t *cast; /* by tensor id: the same values in the other type, -1 none yet */
     clt_inserter in;
 } precision;
@@ -30,7 +30,7 @@ static bool loaded(const clt_tensor *t)
     return t->cls == CLT_TC_FIELD || t->cls == CLT_TC_STEP || t->cls == CLT_TC_CONSTANT;
 }
 
-/* For f32 runs, and for the checker's single nodes, whose types are given by the cases. */
+/* Checks the types in f32 runs. The types of the checker's single nodes come from its cases. */
 static clt_status prove_f32(const clt_plan *plan)
 {
     /* the checker's cases have every type, even in evaluation plans; only its plans have guard zones */
@@ -69,13 +69,13 @@ static bool gives_wide(const precision *p, const clt_node *node)
     return p->summed && (node->op->flags & CLT_OP_RETYPES) && p->summed[node->out[0]];
 }
 
-/* A weight that only products read gets a low-precision copy, or keeps its type if it is frozen and kept in
- * 16 bits. An embedding whose output is f32 does not cause a copy of its table, but reads one that a product
- * needs. */
+/* Sets the types of weights. A weight that only products read gets a low-precision copy, or keeps its type
+ * if it is frozen and kept in 16 bits. An embedding whose output is f32 does not cause a copy of its table,
+ * but reads one that a product needs. */
 static clt_status narrow_weights(const precision *p)
 {
     enum { NARROW = 1, WIDE = 2 };
-    CLT_FREED uint8_t *readers = NULL; /* by parameter: bits for the kinds of its readers */
+    CLT_FREED uint8_t *readers = NULL; /* by parameter: bits that say which kinds of work read it */
     CLT_TRY(clt_alloc(&readers, p->graph->n_params + 1, sizeof *readers, "parameter readers"));
     for (size_t k = 0; k < p->graph->n_nodes; k++) {
         const clt_node *node = p->graph->nodes[k];
@@ -92,7 +92,7 @@ static clt_status narrow_weights(const precision *p)
     return CLT_OK;
 }
 
-/* *tensor becomes a tensor of type `need` with the same values; a cast before the node computes it if
+/* Replaces *tensor by a tensor of type `need` with the same values; a cast before the node computes it if
  * necessary. */
 static clt_status in_type(precision *p, const clt_node *node, clt_dtype need, int32_t *tensor)
 {

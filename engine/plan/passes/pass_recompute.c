@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass 7, recompute: trades time for memory. A value that backward needs is computed again shortly before it
- * is used, into a tensor of its own (its recomputed copy), so that the memory of the original is free after
- * its last forward use. The same kernels on the same inputs give the same bits. This holds for dropout, too,
+ * is used, into another tensor (its recomputed copy), so that the memory of the original is free after its
+ * last forward use. The same kernels on the same inputs give the same bits. This holds for dropout, too,
  * whose masks are a function of step, op and element. Losses are never recomputed. The memory pass makes use
  * of the shorter lifetimes. */
 #include <stdio.h>
@@ -27,7 +27,7 @@ clt_status clt_again_tensor(clt_again *a, int32_t tensor)
     return CLT_OK;
 }
 
-/* If the tensor's owner has a recomputed copy, *tensor becomes that copy, or a view of it. */
+/* Replaces *tensor by its recomputed copy, or by a view of that copy, if its owner has one. */
 static clt_status map_tensor(clt_again *a, int32_t *tensor)
 {
     if (*tensor < 0 || (size_t)*tensor >= a->n)
@@ -110,8 +110,8 @@ static void name_tensors(const clt_again *a, named_by *by_owner)
     }
 }
 
-/* If backward reads the input of an activation from its recomputed copy only, forward need not store the
- * original. */
+/* Lets forward no longer store the input of an activation if backward reads it only from its recomputed
+ * copy. */
 static clt_status drop_unread(clt_again *a, size_t n_forward)
 {
     CLT_FREED bool *kept = NULL;

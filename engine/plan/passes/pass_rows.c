@@ -3,11 +3,11 @@
  * Pass 4, rows: with several ranks, decides which gradients of embeddings travel as rows. The gradient of a
  * table is a sum of rows, one for each position of the micro-batch, which are added to the table's rows that
  * the indices name. Where the positions of all ranks are at most the table's rows, gathering rows and
- * indices takes at most half the bytes of summing tables. And a table that is also the matrix of the last
- * layer (tied) can be summed as soon as that layer has added to it, at the beginning of the backward pass
- * instead of at its end. Every rank then adds the rows of all ranks to the sum, in the same order. The works
- * that make such gradients are moved after all others, so that later passes know that rows and indices are
- * needed until then. */
+ * indices takes at most half the bytes of summing tables. Besides, the gradient of a table that is also the
+ * matrix of the last layer (tied) can be summed as soon as that layer has added to it, at the beginning of
+ * the backward pass instead of at its end. Every rank then adds the rows of all ranks to the sum, in the
+ * same order. The works that make such gradients are moved after all others, so that later passes know that
+ * rows and indices are needed until then. */
 #include <stdlib.h>
 
 #include "engine/ops/op.h"
@@ -35,8 +35,8 @@ static bool has_dense_part(const clt_plan *plan, int32_t param)
     return any;
 }
 
-/* True if the gradient of this table is to travel as rows, counting all works that contribute rows. Rows
- * that come on top of the table's sum must be few: at most an eighth of its bytes. */
+/* True if the gradient of this table is to travel as rows, counting all works that contribute rows. If the
+ * table is summed as well, the rows may have at most an eighth of its bytes. */
 static bool wanted(const clt_plan *plan, int32_t param)
 {
     int64_t positions = 0, most = plan->graph->params[param].shape.dim[0];
@@ -72,7 +72,7 @@ static void set_accumulate(clt_plan *plan, int32_t param)
         for (int i = 0; work->kind == CLT_WORK_BACKWARD && i < work->node->n_param; i++) {
             if (work->node->param[i] != param || work->dparam[i] < 0)
                 continue;
-            /* the gradient has rows of earlier micro-batches, of this rank or another one */
+            /* the gradient already has rows of earlier micro-batches, of this rank or of another one */
             work->dparam_accumulate[i] = written || (work->rows && plan->options.accumulation > 1);
             written = true;
         }

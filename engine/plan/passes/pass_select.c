@@ -20,8 +20,8 @@ static int32_t plan_workspace(void *owner, clt_dtype dtype, uint64_t elements, c
                : OCL_NO_TENSOR_ID;
 }
 
-/* Workspace that both versions of the backward phase share: they never run at the same time, so what a piece
- * of work requests in both is the same tensor. */
+/* Workspace that both versions of the backward phase share: they never run at the same time, so a piece of
+ * work gets the same tensor in both. */
 typedef struct shared_space {
     clt_plan *plan;
     struct {
@@ -172,15 +172,15 @@ static const char *layer_of(const clt_plan *plan, const clt_work *work)
     return name;
 }
 
-/* A buffer is written by the forward work of training, once for each micro-batch, and never by recomputed
- * work. */
+/* True if the work may write buffers: only forward work of training may, once for each micro-batch, and no
+ * recomputed work. */
 static bool may_write_buffers(const clt_plan *plan, const clt_work *work)
 {
     return work->kind == CLT_WORK_FORWARD && !work->again && plan->options.mode != CLT_PLAN_EVAL &&
            clt_node_updates_buffers(plan->graph, work->node);
 }
 
-/* An error if work writes a parameter, or a buffer that it may not write. */
+/* Fails if work writes a parameter, or a buffer that it may not write. */
 static clt_status check_writes(const clt_plan *plan, const clt_work *work, const ocl_command_list *list,
                                size_t first)
 {
@@ -198,7 +198,8 @@ static clt_status check_writes(const clt_plan *plan, const clt_work *work, const
     return CLT_OK;
 }
 
-/* absent: emits only its part of exchanges with ranks that have a micro-batch. */
+/* Emits the commands of a piece of work. absent: emits only this rank's part of the exchanges with ranks
+ * that have a micro-batch. */
 static clt_status emit_work(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add, bool absent)
 {
     const clt_node *node = work->node;
@@ -291,7 +292,7 @@ static clt_status select_phase(clt_plan *plan, clt_phase phase, size_t first, si
                     : clt_select_work(plan, &emitter, work, phase == CLT_PHASE_BACKWARD_ADD));
         CLT_TRY(clt_plan_stamp(plan, phase, from, w, &capacity));
     }
-    /* with several ranks pass_sync.c does it bucket by bucket */
+    /* with several ranks, pass_sync.c emits these sums bucket by bucket */
     if (phase == CLT_PHASE_BACKWARD && plan->store && plan->options.ranks <= 1) {
         size_t from = plan->phase[phase].count;
         CLT_TRY(clt_combine_emit(plan, &emitter));
@@ -308,8 +309,8 @@ static clt_status select_rows(clt_plan *plan, ocl_emitter *emitter)
     return CLT_OK;
 }
 
-/* For a rank that may have one micro-batch fewer than others: its part of the exchanges of the others' first
- * micro-batch. */
+/* Emits, for a rank that may have one micro-batch fewer than others, its part of the exchanges in the
+ * others' first micro-batch. */
 static clt_status select_absent(clt_plan *plan, ocl_emitter *emitter)
 {
     const clt_plan_options *options = &plan->options;
@@ -321,7 +322,7 @@ static clt_status select_absent(clt_plan *plan, ocl_emitter *emitter)
     return CLT_OK;
 }
 
-/* The ROWS, UPDATE and ABSENT phases get times after the times of all other work. */
+/* Emits the ROWS, UPDATE or ABSENT phase. Its times come after the times of all other work. */
 static clt_status select_after_work(clt_plan *plan, clt_phase phase)
 {
     CLT_SCOPED(ocl_emitter) emitter = clt_emitter_make(plan, phase);

@@ -20,15 +20,15 @@ typedef struct change {
 typedef struct share {
     clt_plan *plan;
     size_t n;   /* tensors */
-    bool *kept; /* by owner: see clt_plan_kept */
+    bool *kept; /* by owning tensor: true if it is kept, see clt_plan_kept */
     /* by tensor: root of the chain of views that autodiff made; all views of it hold one value */
     int32_t *value;
-    int32_t *memory; /* by value: the value in whose memory it lies */
-    size_t *last;    /* by memory: the last work that reads or writes a value in it */
+    int32_t *memory; /* by value: the value whose memory it uses */
+    size_t *last;    /* by memory: the last work that reads or writes a value that lies in it */
     /* state of the replay */
     uint32_t *writes; /* by memory: number of writes so far */
-    uint32_t *holds;  /* by value: the number of the write after which its memory held it, 0 never */
-    /* by work * CLT_MAX_IN + input: gradient that shares the output gradient's memory, -1 */
+    uint32_t *holds;  /* by value: number of the write that put it into its memory, 0 if none has */
+    /* by work * CLT_MAX_IN + input: gradient that shares the output gradient's memory; -1: none */
     int32_t *copied;
     change *changes; /* made by a trial, to be undone */
     size_t n_changes, room;
@@ -137,7 +137,7 @@ static clt_status replay(share *s, size_t at, int32_t memory, bool *right)
     return status;
 }
 
-/* Lets the value lie in the memory of another one from now on. */
+/* Puts the value into the memory of another one from now on. */
 static void join(share *s, int32_t value, int32_t into)
 {
     s->memory[value] = into;

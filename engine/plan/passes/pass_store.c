@@ -9,8 +9,8 @@
 #include "engine/plan/plan_internal.h"
 
 /* ready: for each parameter, the number of works up to the last one that adds to its gradient, not counting
- * rows. A gradient that consists of rows alone is not summed and comes last. With accumulation the rows of
- * earlier micro-batches are summed, so it comes first. */
+ * rows. A gradient that consists only of rows is not summed and comes last. With accumulation it comes
+ * first, because the rows of earlier micro-batches are summed. */
 static void find_ready(const clt_plan *plan, size_t *ready)
 {
     for (size_t p = 0; p < plan->graph->n_params; p++)
@@ -53,8 +53,8 @@ static int compare_order(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
-/* matrix, by parameter: true for weight matrices of hidden layers, which products alone read (so no
- * embedding tables), and which are not in the last layer before a loss. */
+/* matrix, by parameter: true for weight matrices of hidden layers, which only products read (so no embedding
+ * tables) and which are not in the last layer before a loss. */
 static clt_status find_matrices(const clt_plan *plan, bool *matrix)
 {
     const clt_graph *graph = plan->graph;
@@ -119,8 +119,8 @@ static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
     return CLT_OK;
 }
 
-/* Places the parameters that are kept in 16 bits in slabs of their own. A chunk of checksums has as many
- * words as two chunks of these have elements, so each parameter starts at a multiple of two chunks. */
+/* Places the parameters that are kept in 16 bits in separate slabs. A chunk of checksums has as many words
+ * as two chunks of such parameters have elements, so each parameter starts at a multiple of two chunks. */
 static clt_status place_base(const clt_plan *plan, clt_store_layout *layout)
 {
     uint64_t limit = plan->device.max_alloc_bytes / sizeof(uint16_t) / CLT_STORE_CHUNK * CLT_STORE_CHUNK;
@@ -246,7 +246,7 @@ static clt_status group_matrices(clt_store_layout *layout)
     return CLT_OK;
 }
 
-/* Sets what the layout has for the optimizer: number of states, norms, and the parameters that it adapts
+/* Sets the layout's facts for the optimizer: number of states, norms, and the parameters that it adapts
  * to. */
 static clt_status take_optimizer(const clt_plan *plan, clt_store_layout *layout)
 {
@@ -317,8 +317,8 @@ static clt_status make_layout(clt_plan *plan)
     return order_slots(plan, layout);
 }
 
-/* An evaluation plan uses the layout of the training plan, which must have every parameter with the same
- * shape. */
+/* Checks the layout of the training plan, which an evaluation plan uses: it must have every parameter with
+ * the same shape. */
 static clt_status check_layout(const clt_plan *plan)
 {
     char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];

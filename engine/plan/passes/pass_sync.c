@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 11, sync: with several ranks, decides what is summed over them in a step, and when. The loss records
- * come first, then indices of embeddings, the buffers that are averaged, the gradients bucket by bucket, and
- * rows of embeddings. A host command posts each sum as soon as the backward pass no longer uses the tensor,
- * which follows from the reads and writes that its commands declare. Another one, in the phase SYNC, lets
- * the device wait for the result. Commands of the update that work on a single bucket come after that
- * wait. */
+ * Pass 11, sync: with several ranks, decides which tensors are summed over them in a step, and when. The
+ * loss records come first, then indices of embeddings, the buffers that are averaged, the gradients bucket
+ * by bucket, and rows of embeddings. A host command posts each sum as soon as the backward pass no longer
+ * uses the tensor, which follows from the reads and writes that its commands declare. Another one, in the
+ * phase SYNC, lets the device wait for the result. Commands of the update that work on a single bucket come
+ * after that wait. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,8 +80,8 @@ static clt_status add_rows(clt_plan *plan, size_t *capacity, ocl_emitter *e, clt
     return CLT_OK;
 }
 
-/* Buffers become their mean over the micro-batches of all ranks: each rank multiplies its buffers by its
- * fraction of the micro-batches, then the products are summed. */
+/* Adds the sums that make buffers their mean over the micro-batches of all ranks: each rank multiplies its
+ * buffers by its fraction of the micro-batches, then the products are summed. */
 static clt_status add_buffers(clt_plan *plan, size_t *capacity, ocl_emitter *e)
 {
     for (int32_t s = 0; s < plan->store->n_slabs; s++) {
@@ -108,7 +108,8 @@ static void host_tensor(clt_plan *plan, ocl_emitter *e, ocl_access access, int32
                    elements_of(plan, tensor));
 }
 
-/* Both commands name all memory of the sum, which is in use from the first to the second. */
+/* Emits the host command that posts a sum or waits for it. Both name all memory of the sum, which is in use
+ * from the first to the second. */
 static void emit_host(clt_plan *plan, ocl_emitter *e, size_t k, const clt_sum *sum, clt_host_code code)
 {
     bool rows = clt_sum_of_rows(sum);
@@ -123,8 +124,8 @@ static void emit_host(clt_plan *plan, ocl_emitter *e, size_t k, const clt_sum *s
     ocl_host_end(e);
 }
 
-/* Converts between f32 gradients and their copy in the communication dtype: all that is summed (`send`), or
- * the part that this rank gets of the sum. */
+/* Converts between f32 gradients and their copy in the communication dtype: the whole range that is summed
+ * (`send`), or the part of the sum that this rank gets. */
 static clt_status emit_casts(clt_plan *plan, ocl_emitter *e, const clt_sum *sum, bool send)
 {
     clt_range r = send ? plan->buckets[sum->bucket].range : plan->buckets[sum->bucket].own;
@@ -163,7 +164,7 @@ static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, const clt_sum *sum
 typedef struct insertion {
     clt_phase phase;
     size_t count;
-    size_t *after; /* by appended command; never falls */
+    size_t *after; /* by appended command; values never decrease */
     size_t n, capacity;
 } insertion;
 
@@ -225,11 +226,11 @@ static clt_status emit_sum(clt_plan *plan, ocl_emitter *e, const clt_sum *sum, b
 }
 
 /* Emits the commands of SEND that make each sum's tensor, or the commands of SYNC that wait for it and take
- * the result. The commands of SYNC are inserted before the update's own for the bucket, which are in the
- * list already (emit_update.c). */
+ * the result. The commands of SYNC are inserted before the update's commands for the bucket, which are
+ * already in the list (emit_update.c). */
 static clt_status emit_sums(clt_plan *plan, ocl_emitter *e, bool send, insertion *in)
 {
-    size_t begun = plan->store->sharded; /* commands of the norm that come before the sum */
+    size_t begun = plan->store->sharded; /* number of commands of the norm that come before the sum */
     e->label = "sync";
     for (size_t k = 0; k < plan->n_sums; k++) {
         clt_sum *sum = &plan->sums[k];
@@ -283,7 +284,7 @@ static size_t ready_of(const clt_plan *plan, clt_phase phase, size_t count, cons
     }
 }
 
-/* Adds what this micro-batch has computed of a sum to the sums of earlier ones (options.tree). */
+/* Adds this micro-batch's part of a sum to the sums of earlier micro-batches (options.tree). */
 static clt_status emit_joined(clt_plan *plan, ocl_emitter *e, const clt_sum *sum)
 {
     return sum->kind == CLT_SUM_LOSSES ? clt_combine_losses(plan, e)
@@ -293,8 +294,8 @@ static clt_status emit_joined(clt_plan *plan, ocl_emitter *e, const clt_sum *sum
                                           : CLT_OK;
 }
 
-/* A sum that is ready before its predecessor is still posted after it, because all ranks sum in one
- * order. */
+/* Emits the host commands that post the sums. A sum that is ready before its predecessor is still posted
+ * after it, because all ranks sum in one order. */
 static clt_status emit_posts(clt_plan *plan, ocl_emitter *e, const last_uses *last, insertion *in)
 {
     size_t after = 0;
@@ -318,7 +319,7 @@ static clt_status insert_posts(clt_plan *plan, clt_phase phase, const last_uses 
     return merge(plan, &in);
 }
 
-/* --- what the update gathers --- */
+/* --- tensors that the update gathers --- */
 
 static clt_status add_gather(clt_plan *plan, ocl_emitter *emitter, clt_sum sum)
 {

@@ -13,10 +13,10 @@ typedef struct blocks {
     clt_again *again;
     const clt_plan *plan;
     int32_t *of_work; /* by position: segment of a forward work */
-    int32_t *of_node; /* by node id: segment */
-    int32_t *home;    /* by owner: segment whose forward work writes it, -1 none */
-    bool *stays;      /* by owner: kept, because another segment reads it or for other reasons */
-    bool *needed;     /* by owner: the segment's backward work needs it recomputed */
+    int32_t *of_node; /* by node id: segment of the node */
+    int32_t *home;    /* by owning tensor: segment whose forward work writes it, -1 none */
+    bool *stays;      /* by owning tensor: it is kept, for another segment or for other reasons */
+    bool *needed;     /* by owning tensor: its segment's backward work needs it recomputed */
     bool *repeat;     /* by position: forward work to be repeated */
     bool *done;       /* by segment: its forward work has been repeated */
     int32_t last;     /* the segment that is not repeated */
@@ -27,8 +27,8 @@ static bool recomputable(const clt_tensor *t)
     return (t->cls == CLT_TC_ACTIVATION || t->cls == CLT_TC_SAVED) && !t->is_output && !t->persistent;
 }
 
-/* Nodes without forward work of their own (views, nodes fused into other work) get the latest of the
- * segments of their inputs. */
+/* Nodes without forward work (views, nodes fused into other work) get the latest of the segments of their
+ * inputs. */
 static void place_nodes(blocks *b)
 {
     const clt_graph *graph = b->plan->graph;

@@ -11,8 +11,8 @@
 typedef struct cheap {
     clt_again *again;
     const clt_graph *graph;
-    bool *read;      /* by owner: backward reads it */
-    bool *derivable; /* by owner: the output of a cheap op whose inputs are available */
+    bool *read;      /* by owning tensor: backward reads it */
+    bool *derivable; /* by owning tensor: it is the output of a cheap op whose inputs are available */
 } cheap;
 
 static bool is_there(const cheap *c, int32_t tensor)

@@ -37,7 +37,7 @@ static void pass_on(void *context, clt_log_level level, const char *line)
     (void)context;
     (void)level;
     cltrain_message call = receiver.call;
-    if (call) /* NULL: the program has removed its receiver from within the receiver */
+    if (call) /* NULL: the receiver has removed itself while it was called */
         call(receiver.context, line);
 }
 
@@ -58,7 +58,7 @@ static int code(clt_status status)
 int cltrain_create(cltrain **out)
 {
     clt_families_register();
-    clt_self_test_register(); /* used if no child process can be started */
+    clt_self_test_register(); /* the self-test runs in this process if no child process can be started */
     return code(clt_alloc(out, 1, sizeof **out, "net"));
 }
 
@@ -100,7 +100,7 @@ int cltrain_layer(cltrain *net, const char *json)
     return code(add_layer(net, json));
 }
 
-/* Position of the override of a key; n_overrides if it has none. */
+/* Index of the override of `key`; n_overrides: there is none. */
 static size_t find_override(const cltrain *net, const char *key)
 {
     size_t i = 0, length = strlen(key);
@@ -283,8 +283,8 @@ int cltrain_save(cltrain *net, const char *path)
     return code(status == CLT_OK ? clt_run_save_parameters(net->run, path) : status);
 }
 
-/* Weights fit only inputs that are standardised as in their training. CLT_ECHECKPOINT: the data.json
- * beside the weights describes another table than the net's own. */
+/* Weights fit only inputs that are standardised as they were in training. So if the data.json beside the
+ * weights describes another table than the net's own, this is CLT_ECHECKPOINT. */
 static clt_status check_table(const cltrain *net, const char *path)
 {
     const clt_table *own = net->run->job->train_source->table;

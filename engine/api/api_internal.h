@@ -12,7 +12,7 @@ struct cltrain {
     char **overrides;
     size_t n_overrides, overrides_capacity;
     char *config_path;
-    clt_source *source; /* the arrays in memory; NULL with a config */
+    clt_source *source; /* the arrays in memory; NULL if the config names the data */
     clt_config *config;
     clt_run_options options;
     clt_run *run;

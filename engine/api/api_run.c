@@ -53,7 +53,7 @@ clt_status clt_api_train(cltrain *net, cltrain_on_step on_step, void *context)
     clt_state_block state;
     CLT_TRY(start(net));
     CLT_TRY(clt_store_get_state(net->run->store, &state));
-    float loss_scale = state.loss_scale; /* for the next step */
+    float loss_scale = state.loss_scale; /* the scale that the next step uses */
     int64_t limit = clt_config_int(net->config, "train.max_nonfinite");
     double last = clt_now();
     for (; net->next_step < net->run->job->steps; net->next_step++) {
@@ -87,7 +87,8 @@ static clt_status predict_batch(cltrain *net, const float *x, int64_t samples, i
     return clt_run_predict(net->run, x_pad, y_pad);
 }
 
-/* If the data is a table: means, then standard deviations, of the elements of x; else *out is NULL. */
+/* If the data is a table, *out gets the means, then the standard deviations, of the elements of x; else
+ * NULL. */
 static clt_status table_norm(const cltrain *net, int64_t in_size, double **out)
 {
     const clt_table *table = net->run->job->train_source->table;

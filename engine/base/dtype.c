@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Storage types by table, exact float conversions by integer arithmetic (the same on every host), and
+ * The table of storage types, exact float conversions in integer arithmetic (the same on every host), and
  * shapes. Knows nothing of tensors or devices. */
 #include "engine/base/dtype.h"
 
@@ -216,7 +216,8 @@ double clt_dtype_rounding(clt_dtype dtype, double value)
 {
     if ((dtype != CLT_F16 && dtype != CLT_BF16) || !isfinite(value))
         return 0.0;
-    /* exponent of the smallest normal number; subnormals have the same spacing as numbers from 2^least on */
+    /* exponent of the smallest normal number; subnormals are spaced like the normal numbers from 2^least
+     * on */
     int least = dtype == CLT_F16 ? -14 : -126;
     int exponent = value == 0.0 ? least : ilogb(value);
     return ldexp(1.0, (exponent < least ? least : exponent) - (dtype == CLT_F16 ? 11 : 8));

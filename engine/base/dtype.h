@@ -43,7 +43,8 @@ uint16_t clt_f32_to_bf16(float f);
 /* The nearest number of f16 or bf16; for other types `value` itself. */
 float clt_dtype_rounded(clt_dtype dtype, float value);
 
-/* One element of an array of any type. Reals are rounded to the nearest number of a floating type. */
+/* Write and read one element of an array of any type. For a floating type, writing rounds to the nearest
+ * number of that type. */
 void clt_dtype_store(clt_dtype dtype, void *array, size_t index, double value);
 double clt_dtype_load(clt_dtype dtype, const void *array, size_t index);
 /* Half a unit in the last place of `value` in a 16-bit floating type: the largest error of rounding to

@@ -11,7 +11,7 @@
 /* XXH64 with seed 0. */
 uint64_t clt_hash64(const void *data, size_t size);
 
-/* The same in parts: any split of the bytes gives the same value. */
+/* The same hash of bytes that come in parts; how they are divided into parts makes no difference. */
 typedef struct clt_hash64_state {
     uint64_t lane[4];
     uint64_t total;    /* number of bytes so far */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Open addressing: an entry is in the first slot that was free from its number's hash on. At most half of the
- * slots are used, so that every search ends. */
+ * Open addressing: an entry is in the first slot, from the hash of its number on, that was free when it
+ * was added. At most half of the slots are used, so that every search ends. */
 #include "engine/base/index_map.h"
 
 #include <stdlib.h>

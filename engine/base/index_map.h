@@ -23,7 +23,8 @@ typedef struct clt_index_map {
     size_t used; /* entries */
 } clt_index_map;
 
-/* Sets the entry of `index`; value: not NULL, borrowed. what: the table's name, for messages. CLT_ENOMEM. */
+/* Sets the entry of `index`. `value` is borrowed and not NULL; `what` names the table in messages. Fails
+ * with CLT_ENOMEM only. */
 clt_status clt_index_map_put(clt_index_map *map, uint32_t index, void *value, const char *what);
 /* NULL: there is no entry. */
 void *clt_index_map_get(const clt_index_map *map, uint32_t index);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one place where log lines leave the library: formats, splits into lines and hands them to the
- * program's sink and to the run's log, one at a time. Knows nothing of where the lines go. */
+ * Formats messages, splits them into lines and hands these to the program's sink and to the run's log,
+ * one at a time. Log lines leave the library only here. Knows nothing of where the lines go. */
 #include "engine/base/log.h"
 
 #include <pthread.h>
@@ -20,7 +20,7 @@ static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
 typedef struct receiver {
     clt_log_sink call;
     void *context;
-    atomic_int level; /* CLT_LOG_*; NOBODY when call is NULL */
+    atomic_int level; /* a clt_log_level; NOBODY if `call` is NULL */
 } receiver;
 #define NOBODY (-1)
 

@@ -27,9 +27,10 @@ clt_log_level clt_log_max_level(void); /* lines above this level reach no receiv
 bool clt_log_level_from_name(const char *name, clt_log_level *level);
 void clt_log(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* For lines that every process of a job, or every opening of the same data, would repeat: only the first
- * process logs them, and each text once. clt_log_set_first says whether this process is the first one; until
- * then it is. clt_log_forget: another run begins, so that the texts may be logged again. */
+/* clt_log_once: for lines that would repeat in every process of a job, or each time the same data is opened.
+ * Only the first process logs them, and each text once. clt_log_set_first says whether this process is the
+ * first one; without that call it is. clt_log_forget: another run begins, which may log the same texts
+ * again. */
 void clt_log_once(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void clt_log_set_first(bool first);
 void clt_log_forget(void);

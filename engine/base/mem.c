@@ -202,7 +202,7 @@ char *clt_arena_printf(clt_arena *arena, const char *format, ...)
     return text;
 }
 
-/* Room for `count` more bytes and the final NUL. */
+/* Makes room for `count` more bytes and the final NUL. */
 static bool str_reserve(clt_str *s, size_t count)
 {
     if (s->failed)
@@ -297,7 +297,7 @@ static int min3(int a, int b, int c)
     return least < c ? least : c;
 }
 
-/* Optimal string alignment over three rows: row i-2, i-1 and i of the table. */
+/* Optimal string alignment. Only rows i-2, i-1 and i of the table are kept. */
 int clt_edit_distance(const char *a, const char *b, int limit)
 {
     if (strcmp(a, b) == 0)
@@ -323,8 +323,8 @@ int clt_edit_distance(const char *a, const char *b, int limit)
                 least = now[j];
         }
         /* If this row's minimum is above the limit, no later row gets below it, so the distance is above the
-         * limit, too. This also holds with transpositions, which cost one, since minima of neighbouring rows
-         * differ by at most one. */
+         * limit, too. Transpositions do not change that: they skip a row but cost one, and minima of
+         * neighbouring rows differ by at most one. */
         if (least > limit)
             return limit + 1;
     }
@@ -347,7 +347,7 @@ static bool plain_name(const char *name, char plain[EDIT_MAX + 1])
     return true;
 }
 
-/* The shortest name that contains the word; NULL if the word has fewer than five characters, which would
+/* The shortest name that contains the word; NULL if the word has fewer than five characters, since it would
  * match by chance. */
 static const char *containing(const char *word, const char *const *names, size_t count)
 {

@@ -31,7 +31,7 @@ clt_status clt_alloc(void *out, size_t count, size_t size, const char *what);
  * memory is zeroed. */
 clt_status clt_grow(void *array, size_t *capacity, size_t need, size_t size, const char *what);
 
-/* Arrays that are freed together. Zero-initialise it; clt_scratch_alloc is like clt_alloc. */
+/* A list of arrays that are freed together. Zero-initialise it; clt_scratch_alloc is like clt_alloc. */
 typedef struct clt_scratch {
     void **array;
     size_t count, capacity;
@@ -40,8 +40,8 @@ clt_status clt_scratch_alloc(clt_scratch *scratch, void *out, size_t count, size
 void clt_scratch_free(clt_scratch *scratch);
 CLT_SCOPED_VALUE(clt_scratch, clt_scratch_free)
 
-/* Arena: everything allocated from it is freed by destroy. Memory is zeroed and 16-byte aligned. One thread
- * at a time. */
+/* Arena: everything allocated from it is freed by destroy. Memory is zeroed and 16-byte aligned. Only one
+ * thread may use it at a time. */
 typedef struct clt_arena clt_arena;
 clt_status clt_arena_create(clt_arena **out);
 void clt_arena_destroy(clt_arena *arena); /* NULL is fine */
@@ -71,9 +71,9 @@ CLT_SCOPED_VALUE(clt_str, clt_str_free)
 /* Edit distance with adjacent transpositions, capped at `limit`+1. Texts of more than 255 bytes have
  * distance 0 or limit+1. */
 int clt_edit_distance(const char *a, const char *b, int limit);
-/* The nearest of `count` names (the first of equally near ones) within max(2, strlen/3) edits; case is
- * ignored, and '_', '-' and blanks are equal. If none is near, the shortest name that contains `name`, if
- * `name` has at least five characters; else NULL. */
+/* The nearest of `count` names (the first one if several are equally near) within max(2, strlen/3) edits;
+ * case is ignored, and '_', '-' and blanks are equal. If none is near, the shortest name that contains
+ * `name`, if `name` has at least five characters; else NULL. */
 const char *clt_nearest_name(const char *name, const char *const *names, size_t count);
 
 /* Zeroed memory from the system in whole pages, aligned to 2 MiB, for blocks of many megabytes. Transparent
@@ -82,10 +82,10 @@ clt_status clt_pages_create(uint64_t bytes, const char *what, void **out);
 /* `bytes` as for clt_pages_create; `pages` may be NULL */
 void clt_pages_destroy(void *pages, uint64_t bytes);
 /* Starts to fault in all pages of the memory in the background, since the page faults of first writes are
- * slow: one core clears a few gigabytes per second, and several times fewer in a virtual machine. Meanwhile
+ * slow: one core clears a few gigabytes per second, and in a virtual machine several times less. Meanwhile
  * the memory may be used or destroyed. */
 void clt_pages_prefault(void *pages, uint64_t bytes);
-/* Waits until all pages of clt_pages_prefault exist, and helps to make them, on all cores. */
+/* Waits until all pages of clt_pages_prefault exist; threads on all cores help to fault them in. */
 void clt_pages_prefault_finish(void);
 
 #endif

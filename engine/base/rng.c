@@ -109,7 +109,7 @@ static ALWAYS_INLINE double log_of(uint64_t word)
     return e * 0x1.62e42fefap-1 + (2.0 * s + (2.0 * s * z * sum + e * 0x1.cf79abc9e3b39p-40));
 }
 
-/* cos(2 pi word 2^-32). The distance of the angle from the nearest quarter turn is an exact integer. */
+/* cos(2 pi * word * 2^-32). The distance of the angle from the nearest quarter turn is an exact integer. */
 static ALWAYS_INLINE double cos_of(uint64_t word)
 {
     uint64_t quarter = (word + (UINT64_C(1) << 29)) >> 30; /* 0 to 4 */
@@ -149,7 +149,7 @@ double clt_rng_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, uint3
     return normal_of(out[2 * (index % 2)], out[2 * (index % 2) + 1]);
 }
 
-/* Normals are made for this many Philox blocks at a time, in loops that the compiler vectorises. */
+/* One call makes the normals of this many Philox blocks, in loops that the compiler vectorises. */
 enum { NORMAL_BLOCKS = 64 };
 
 typedef struct normal_stream {
@@ -157,7 +157,7 @@ typedef struct normal_stream {
     double deviation;
 } normal_stream;
 
-/* All normals of NORMAL_BLOCKS blocks from `block` on. */
+/* Computes all normals of NORMAL_BLOCKS blocks, from `block` on. */
 static ALWAYS_INLINE void normals_of(const normal_stream *stream, uint64_t block, float *out)
 {
     uint32_t word[4][NORMAL_BLOCKS];
@@ -199,9 +199,8 @@ static void normals_any(const normal_stream *stream, uint64_t block, float *out)
 #define AVX512 "avx512f,avx512dq,avx512vl,prefer-vector-width=512"
 #endif
 
-/* Versions for wider vectors. They do not fuse multiplication and addition either, so the bits are the
- * same.
- */
+/* The same function for wider vectors. It does not fuse multiplication and addition either, so the bits are
+ * the same. */
 #if defined __x86_64__ && defined __GNUC__
 __attribute__((target("avx2"))) static void normals_avx2(const normal_stream *stream, uint64_t block,
                                                          float *out)
@@ -253,15 +252,15 @@ void clt_rng_fill_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, ui
 
 static uint32_t feistel_function(uint32_t half, int round, uint64_t seed, uint32_t epoch)
 {
-    /* The 64-bit block number has the round, from 1, in its upper half. So no other use of CLT_RNG_ORDER
-     * has these blocks: the others number their blocks from 0. */
+    /* The upper half of the 64-bit block number is the round, counted from 1. So other uses of CLT_RNG_ORDER
+     * never have the same blocks: they number their blocks from 0. */
     uint32_t out[4];
     clt_rng_block(seed, CLT_RNG_ORDER, 0, epoch, (uint64_t)(round + 1) << 32 | half, out);
     return out[0];
 }
 
-/* A Feistel network on numbers of `bits` bits: two halves, whose sizes differ by at most one bit, are xor-ed
- * in turn with a function of the other. */
+/* A Feistel network on numbers of `bits` bits: two halves, whose sizes differ by at most one bit, are
+ * changed in turn: each is xor-ed with a function of the other. */
 static uint64_t feistel(uint64_t x, int bits, uint64_t seed, uint32_t epoch)
 {
     int low_bits = bits / 2, high_bits = bits - low_bits;
@@ -282,8 +281,8 @@ uint64_t clt_permute(uint64_t position, uint64_t n, uint64_t seed, uint32_t epoc
     int bits = 64 - __builtin_clzll(n - 1);
     if (bits < FEISTEL_MIN_BITS)
         bits = FEISTEL_MIN_BITS;
-    /* Cycle walking: apply the network until the result is below n, which must happen, since the cycle began
-     * below n. */
+    /* Cycle walking: apply the network until the result is below n, as it must become, since it began below
+     * n and the network is a bijection. */
     uint64_t x = position % n;
     do {
         x = feistel(x, bits, seed, epoch);

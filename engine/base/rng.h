@@ -23,7 +23,7 @@ float clt_rng_uniform(uint32_t word);
 /* Standard normals by Box-Muller in double, from words 2k and 2k+1 of the stream, for host-side
  * initialisation. */
 double clt_rng_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, uint32_t step, uint64_t index);
-/* The same numbers for indices [first, last) times `deviation`, into out[first] to out[last-1]. */
+/* Writes the same numbers, times `deviation`, for indices [first, last) to out[first] ... out[last-1]. */
 void clt_rng_fill_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, uint32_t step, uint64_t first,
                          uint64_t last, double deviation, float *out);
 

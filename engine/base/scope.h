@@ -27,8 +27,8 @@
 
 #include "engine/base/status.h"
 
-/* Declares a variable of `type` or, with a star after it, a pointer to `type`. One of the two definitions
- * below, in the header of the type, decides which. */
+/* Declares a variable of `type` or, with a star after it, a pointer to `type`. The header of the type
+ * decides which by one of the two macros below. */
 #define CLT_SCOPED(type) __attribute__((cleanup(type##_end_scope))) type
 
 /* For the header of `type`: variables are pointers, which destroy(type *) accepts, also if NULL. */
@@ -73,7 +73,7 @@ static inline void clt_closed_end_scope(const int *fd)
         clt_taken_;                                                                                          \
     })
 
-/* From this line to the end of the scope failures do not replace the thread's message: for functions that
+/* From this line to the end of the scope, failures do not replace the thread's message: for functions that
  * clean up or write records while the thread may be returning an error. */
 #define CLT_KEEP_ERROR()                                                                                     \
     __attribute__((cleanup(clt_error_restore))) clt_error clt_kept_error_;                                   \

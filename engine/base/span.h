@@ -12,7 +12,7 @@
 
 #include "engine/base/status.h"
 
-/* Tracks: one for each thread; SUMS is the communication thread. Loader thread i is CLT_TRACK_LOADER + i. */
+/* Tracks: one for each thread. SUMS is the communication thread. Loader thread i is CLT_TRACK_LOADER + i. */
 enum { CLT_TRACK_HOST, CLT_TRACK_SAVER, CLT_TRACK_SUMS, CLT_TRACK_LOADER };
 
 typedef struct clt_span {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The thread's last error: one fixed buffer per thread, so that reporting a failure needs no memory, which
- * may be what is missing. Knows no other room. */
+ * The thread's last error: one fixed buffer per thread, so that a failure can be reported even if memory
+ * has run out. Knows no other room. */
 #include "engine/base/status.h"
 
 #include <errno.h>

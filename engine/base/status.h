@@ -76,7 +76,7 @@ clt_status clt_fail_prefix(clt_status status, const char *format, ...) __attribu
 /* file:line where the last failure on this thread was raised, for the debug log. */
 const char *clt_error_origin(void);
 
-/* clt_fail never returns CLT_OK; the compiler cannot see that and would warn about outputs left unset. */
+/* clt_fail never returns CLT_OK; the compiler cannot see that and would warn that outputs are not set. */
 #define CLT_FAIL(status, ...)                                                                                \
     do {                                                                                                     \
         clt_status clt_fail_status_ = clt_fail((status), __FILE__, __LINE__, __VA_ARGS__);                   \

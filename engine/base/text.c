@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Locale-free number text, UTF-8 checks, errno text. Needed because printf and strtod follow the host
- * program's locale. Knows nothing of JSON or files. */
+ * Numbers as text, UTF-8 checks, texts of errno, all independent of the locale. Needed because printf and
+ * strtod follow the host program's locale. Knows nothing of JSON or files. */
 #include "engine/base/text.h"
 
 #include <locale.h>
@@ -33,8 +33,7 @@ static bool reads_back(const char *text, double value, bool narrow)
     return narrow ? (float)back == (float)value : back == value;
 }
 
-/* Increments the last digit of the mantissa of a text made by %e, with carry; false if the carry would pass
- * through all digits. */
+/* Increments the last digit of the mantissa in a text made by %e, with carry; false if all digits are 9. */
 static bool last_digit_up(char *text)
 {
     char *p = strchr(text, 'e');
@@ -61,7 +60,7 @@ static void shortest(double value, bool narrow, int from, int to, char *buffer)
     int exponent;
     bool power = fabs(frexp(value, &exponent)) == 0.5;
     for (int digits = from; digits <= to; digits++) {
-        if (!power) { /* the nearest text is the only one that may read back */
+        if (!power) { /* only the nearest text may read back */
             (void)snprintf(buffer, CLT_NUMBER_TEXT, "%.*g", digits, value);
             if (digits == to || reads_back(buffer, value, narrow))
                 return;
@@ -121,8 +120,8 @@ static const char *number_text(double value, bool narrow, int sure, int to, char
         return buffer;
     pthread_once(&c_locale_once, c_locale_init);
     locale_t before = c_locale ? uselocale(c_locale) : (locale_t)0;
-    /* %g with `sure` digits also gives every shorter text, since it drops trailing zeros. Subnormals have
-     * fewer significant digits. */
+    /* If a shorter text reads back, %g with `sure` digits gives it too, since %g drops trailing zeros.
+     * Subnormals have fewer significant digits and are searched from one digit on. */
     bool subnormal = fabs(value) < (narrow ? 0x1p-126 : 0x1p-1022);
     (void)snprintf(buffer, CLT_NUMBER_TEXT, "%.*g", sure, value);
     if (subnormal || !reads_back(buffer, value, narrow))

@@ -27,7 +27,7 @@ size_t clt_utf8_size(const char *bytes, size_t left);
  * text's length, JSON can keep the text and give it back unchanged. */
 size_t clt_text_plain(const char *text);
 
-/* Replaces, in place, everything that could steer a terminal by '?': control characters other than line break
+/* Puts '?', in place, for everything that could steer a terminal: control characters other than line break
  * and tab, U+0080 to U+009F, and bytes 0x80 to 0x9f that are not part of UTF-8. For messages that hold names
  * from files. */
 void clt_text_sanitise(char *text);

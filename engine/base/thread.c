@@ -100,7 +100,7 @@ typedef struct range_part {
     uint64_t first, last;
     clt_range_fn body;
     void *context;
-    clt_thread *thread; /* NULL: it could not be started; the caller does its share */
+    clt_thread *thread; /* NULL: it could not be started; the caller processes the range */
 } range_part;
 
 static void *do_range(void *context)

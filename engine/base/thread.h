@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads, a bounded queue of pointers, and the processor count a process may really use. */
+ * Threads, a bounded queue of pointers, and the number of cores that a process may really use. */
 #ifndef ENGINE_BASE_THREAD_H
 #define ENGINE_BASE_THREAD_H
 
@@ -35,13 +35,13 @@ static inline void clt_unlock_end_scope(pthread_mutex_t **lock)
 typedef struct clt_thread clt_thread;
 clt_status clt_thread_start(clt_thread **out, const char *name, void *(*body)(void *), void *context);
 void clt_thread_join(clt_thread *thread); /* joins and frees; NULL is fine */
-/* Frees without waiting for the end of the thread, which may be in a call that never returns. Memory that the
- * thread uses must stay valid. `thread` may be NULL. */
+/* Frees `thread` without waiting for the end of the thread, which may be in a call that never returns.
+ * Memory that the thread uses must stay valid. `thread` may be NULL. */
 void clt_thread_leave(clt_thread *thread);
 
 /* Splits 0..count into ranges of at least `least` and calls body(context, first, last) for each, on several
- * cores; returns when all calls have returned. The calling thread does ranges whose thread cannot be
- * started. */
+ * cores; returns when all calls have returned. If a thread cannot be started, the calling thread processes
+ * its range. */
 typedef void (*clt_range_fn)(void *context, uint64_t first, uint64_t last);
 void clt_for_ranges(uint64_t count, uint64_t least, const char *name, clt_range_fn body, void *context);
 
@@ -53,7 +53,7 @@ int clt_process_cores(int64_t process);
  * limit (v1, v2) minus its use, and RLIMIT_AS. */
 unsigned long long clt_memory_available(void);
 
-/* Seconds on the monotonic clock; CPU seconds of the calling thread. */
+/* clt_now: seconds on the monotonic clock. clt_thread_cpu: CPU seconds of the calling thread. */
 double clt_now(void);
 double clt_wall_time(void); /* seconds since 1970; may jump with the machine's clock */
 double clt_thread_cpu(void);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Opens files that hold dense arrays, checks their sizes and converts their numbers. All sizes come from
- * files that may be damaged or hostile: each is compared with the bytes that are there before its use. */
+ * files that may be damaged or hostile: before it is used, each is compared with the number of bytes that
+ * are there. */
 #include "engine/data/array_file.h"
 
 #include <string.h>
@@ -41,7 +42,7 @@ static bool starts_with(const clt_array_file *file, const char *text)
     return file->size >= length && memcmp(file->bytes, text, length) == 0;
 }
 
-/* Unpacks all of a gzip file. `declared`: the unpacked size that is expected at most (0: unknown). */
+/* Unpacks all of a gzip file. `declared`: limit of the unpacked size (0: unknown). */
 static clt_status unpack(clt_array_file *file, uint64_t declared)
 {
     size_t size = 0;
@@ -55,8 +56,9 @@ static clt_status unpack(clt_array_file *file, uint64_t declared)
     return CLT_OK;
 }
 
-/* Unpacks the beginning of a gzip file, which contains the array's header. The rest is unpacked when the
- * header has declared the size; a file that ends before is unpacked whole, with all checks. */
+/* Unpacks the beginning of a gzip file, which contains the array's header. The rest is unpacked once the
+ * header has declared the size. A file whose content is no longer than START_BYTES is unpacked as a whole,
+ * with all checks. */
 #define MOST_HEADER                                                                                          \
     ((uint64_t)2 << 20) /* bytes at the beginning of a file that hold the header of any format */
 #define START_BYTES ((size_t)2 << 20)
@@ -188,7 +190,7 @@ static bool must_swap(const clt_array_file *file)
     return file->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 }
 
-/* The bits of one element in the low bytes of a word, in host order. */
+/* Loads the bits of one element, in host order, into the low bytes of a word. */
 static inline uint64_t load_bits(const uint8_t *src, size_t width, bool swap)
 {
     uint16_t b16;
@@ -209,7 +211,8 @@ static inline uint64_t load_bits(const uint8_t *src, size_t width, bool swap)
     }
 }
 
-/* An integer element. A u64 above INT64_MAX saturates; no delivered type accepts such a value anyway. */
+/* The value of an integer element. A u64 above INT64_MAX becomes INT64_MAX, which no delivered type accepts
+ * either. */
 static inline int64_t integer_of(uint64_t bits, clt_element element)
 {
     switch (element) {
@@ -298,7 +301,7 @@ static clt_status read_float(const clt_array_file *file, int64_t sample, int64_t
         memcpy(out, src, (size_t)count * width);
         for (int64_t i = 0; file->normalise && i < count; i++)
             out[i] = (float)(((double)out[i] * scale - mean) / std);
-    } else if (file->normalise) { /* rounded once, at the end */
+    } else if (file->normalise) { /* rounded to f32 only once, at the end */
         for (int64_t i = 0; i < count; i++) {
             double value = real_of(load_bits(src + (size_t)i * width, width, swap), file->element);
             out[i] = (float)((value * scale - mean) / std);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One file that holds one dense array of numbers, sample after sample: the common part of idx, npy and raw
- * files once their header is read. It maps or unpacks the file, checks sizes before they are used, and
- * converts one sample at a time. It must not know any header format, nor what the numbers mean. */
+ * One file that holds one dense array of numbers, sample after sample: the code that idx, npy and raw
+ * files share once their header has been read. It maps or unpacks the file, checks sizes before they are
+ * used, and converts one sample at a time. It must not know any header format, nor what the numbers mean. */
 #ifndef ENGINE_DATA_ARRAY_FILE_H
 #define ENGINE_DATA_ARRAY_FILE_H
 
@@ -37,9 +37,9 @@ bool clt_element_is_float(clt_element element);
 
 typedef struct clt_array_file {
     const char *path;    /* borrowed, for instance from the source's arena */
-    clt_mapping mapping; /* the file, when it is read in place */
-    char *unpacked;      /* the file's content, when it was a gzip file; owned */
-    bool partial;        /* only the beginning of a gzip file is unpacked so far */
+    clt_mapping mapping; /* the mapping of a file that is read in place */
+    char *unpacked;      /* content of a gzip file; owned */
+    bool partial;        /* so far only the beginning of a gzip file is unpacked */
     const uint8_t *bytes;
     uint64_t size;
     /* Set by the reader of the header: */
@@ -49,7 +49,7 @@ typedef struct clt_array_file {
     bool flags;      /* the elements are booleans, one byte each */
     clt_dtype dtype; /* type in which samples are delivered: U8, U16, I32 or F32 */
     int64_t samples;
-    clt_shape shape; /* of one sample */
+    clt_shape shape; /* shape of one sample */
     bool normalise;  /* F32 only: deliver (v*scale - mean)/std, computed in double */
     double scale, mean, std;
     /* Set by clt_array_file_fit: */
@@ -62,33 +62,34 @@ typedef struct clt_array_file {
  * fails. */
 clt_status clt_array_file_open(clt_array_file *file, clt_arena *arena, const char *path, const char *key);
 /* Like clt_array_file_open, but `path` is not copied and must stay valid while the file is open. A gzip file
- * may unpack to at most `most` bytes (0: no limit but the memory). */
+ * may unpack to at most `most` bytes (0: only memory limits it). */
 clt_status clt_array_file_open_at_most(clt_array_file *file, const char *path, const char *key,
                                        uint64_t most);
 void clt_array_file_close(clt_array_file *file);
 CLT_SCOPED_VALUE(clt_array_file, clt_array_file_close)
 
-/* Unpacks a gzip file to its end, for a format without a header. Otherwise only its beginning is unpacked
- * until clt_array_file_fit is called. */
+/* Unpacks a gzip file to its end; for formats without a header. Without this call, only the beginning is
+ * unpacked until clt_array_file_fit is called. */
 clt_status clt_array_file_whole(clt_array_file *file);
-/* clt_array_file_fit: takes the array's dimensions (the first one counts samples) and checks that exactly
- * that many numbers follow the header; every product is checked for overflow. The message of CLT_EDATA has
- * the expected and the found size. */
+/* clt_array_file_fit: takes the array's dimensions (the first one counts samples) and checks that the header
+ * is followed by exactly the number of elements that they give. Products are checked for overflow. The
+ * message of CLT_EDATA has the expected size and the actual one. */
 clt_status clt_array_file_fit(clt_array_file *file, int ndim, const uint64_t *dims);
 
-/* Writes one sample as file->dtype. A number that is not finite, as read or after conversion, is CLT_EDATA
- * with file, sample and element. Safe to call from several threads. */
+/* Writes one sample as file->dtype. If a number is not finite, before or after conversion, fails with
+ * CLT_EDATA, whose message names file, sample and element. Safe to call from several threads. */
 clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void *dst);
-/* Writes `count` elements of a sample of a file whose dtype is F32, from element `first` on. */
+/* For files whose dtype is F32: writes `count` elements of a sample, from element `first` on. */
 clt_status clt_array_file_read_part(const clt_array_file *file, int64_t sample, int64_t first, int64_t count,
                                     float *dst);
-/* One sample as stored, in double, without scale, mean and std. CLT_EDATA: a number is not finite. */
+/* One sample as stored, in double, without scale, mean and std. Fails with CLT_EDATA if a number is not
+ * finite. */
 clt_status clt_array_file_numbers(const clt_array_file *file, int64_t sample, double *out);
 /* Number of elements of one sample that differ from `ignore`. */
 int64_t clt_array_file_count_valid(const clt_array_file *file, int64_t sample, int64_t ignore);
-/* Smallest and largest number of an integer array. CLT_EDATA: one does not fit the delivered type. */
+/* Smallest and largest number of an integer array. CLT_EDATA: a number does not fit the delivered type. */
 clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_t *max);
-/* Offset of an element of a sample in the (unpacked) file, in bytes. */
+/* Offset in bytes, in the unpacked file, of an element of a sample. */
 uint64_t clt_array_file_offset(const clt_array_file *file, int64_t sample, int64_t element);
 
 /* Tells a remote file that a sample will be read soon. */

@@ -7,9 +7,9 @@
 #include "engine/files/remote_files.h"
 
 #define WANTED 32                   /* parts that are announced to a remote file before they are read */
-#define AT_ONCE ((uint64_t)1 << 20) /* bytes of a small file that are hashed at a time */
+#define AT_ONCE ((uint64_t)1 << 20) /* number of bytes of a small file that are hashed at a time */
 
-/* Offset and size of the hashed part number `index` of a file; false: there are no more parts. */
+/* Offset and size of part `index` of a file's hashed parts; false: there are no more parts. */
 static bool part_of(uint64_t size, uint64_t index, uint64_t *at, uint64_t *bytes)
 {
     if (size <= CLT_FINGERPRINT_WHOLE) {
@@ -37,7 +37,7 @@ void clt_fingerprint_add_mapped(clt_hash64_state *state, const clt_mapping *file
     clt_hash64_add(state, &size, sizeof size);
     for (uint64_t i = 0; i < WANTED && part_of(size, i, &at, &bytes); i++)
         clt_map_want(file, at, bytes);
-    /* the loop ends early if data is missing, which clt_source_read_fingerprint reports */
+    /* the loop ends early if data is missing; clt_source_read_fingerprint then reports it */
     for (uint64_t i = 0; part_of(size, i, &at, &bytes) && !clt_remote_wait_is_over(); i++) {
         if (part_of(size, i + WANTED, &at, &bytes))
             clt_map_want(file, at, bytes);

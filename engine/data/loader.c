@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loader: threads fill slots ahead of the consumer. Tickets number the micro-batches. Under one lock the
- * next ticket gets the next free slot, so that the lowest undelivered ticket always has a slot; the consumer,
- * which takes tickets in order, never waits for a ticket that no worker can fill. Workers fill a slot
- * together: each takes the next few samples of it, and a new slot is begun when all samples of the last one
- * have been taken. So few slots keep any number of workers busy, and a micro-batch is ready as early as
- * possible. Its content is a pure function of its ticket: the number of workers changes only the speed. The
- * loader knows nothing of devices. */
+ * The loader: threads fill slots ahead of the consumer. Tickets number the micro-batches. Slots are given
+ * to tickets in order, under one lock, so that the lowest undelivered ticket always has a slot. So the
+ * consumer, which takes tickets in order, never waits for a ticket that no worker can fill. Workers fill
+ * a slot together: each takes its next few samples, and a new slot is begun when all samples of the
+ * previous one have been taken. So a few slots keep any number of workers busy, and a micro-batch is
+ * ready as early as possible. The content of a micro-batch is a pure function of its ticket: the number
+ * of workers changes only the speed. The loader knows nothing of devices. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static void describe_ticket(const clt_loader *loader, int64_t ticket, clt_slot *
     slot->valid_samples = o->micro_batch;
 }
 
-/* Index and draw of the i-th sample of a slot. */
+/* Index and random draw of the i-th sample of a slot. */
 static int64_t sample_of(const clt_loader *loader, const clt_slot *slot, int64_t i, clt_draw *draw)
 {
     const clt_loader_options *o = &loader->options;
@@ -63,7 +63,7 @@ static int64_t sample_of(const clt_loader *loader, const clt_slot *slot, int64_t
     return clt_source_sample(o->source, position, o->seed, o->shuffle, draw);
 }
 
-/* The part of a loss's normaliser that comes from the targets of sample i of a filled slot. */
+/* The contribution to a loss's normaliser from the targets of sample i of a filled slot. */
 static double count_in_slot(const clt_loader *loader, const counted_loss *loss, const clt_slot *slot,
                             int64_t i)
 {
@@ -149,7 +149,8 @@ static clt_status share_count(loader_worker *worker, clt_slot *slot)
     return status;
 }
 
-/* Evaluation: moves the good samples of a filled slot to its front, so that bad ones count as padding. */
+/* Evaluation: moves the good samples of a filled slot to its front, so that the bad ones are counted as
+ * padding. */
 static void leave_out(const clt_loader *loader, clt_slot *slot)
 {
     const clt_loader_options *o = &loader->options;
@@ -170,7 +171,8 @@ static void leave_out(const clt_loader *loader, clt_slot *slot)
     slot->valid_samples = kept;
 }
 
-/* Sets the normalisers of a filled slot; in evaluation, which divides at its end, sums of class weights. */
+/* Sets the normalisers of a filled slot. In evaluation, which divides at its end, the normalisers are 1, and
+ * the sums of class weights are set. */
 static clt_status find_normalisers(loader_worker *worker, clt_slot *slot)
 {
     const clt_loader *loader = worker->loader;
@@ -234,7 +236,8 @@ static clt_status fill_piece(const clt_loader *loader, const loader_piece *piece
     return CLT_OK;
 }
 
-/* The status of reading a piece. If a file was truncated meanwhile, that is the error, whatever was read. */
+/* Returns the error of a file that became shorter meanwhile, if there is one, else `status`, the result of
+ * reading a piece. */
 static clt_status whole_files(clt_status status, const loader_piece *piece)
 {
     clt_error error;
@@ -255,7 +258,7 @@ static loader_slot *free_slot(clt_loader *loader)
     return NULL;
 }
 
-/* Gives the next ticket a free slot; NULL: there is none. */
+/* Gives the next ticket a free slot; NULL: no slot is free. */
 static loader_slot *begin_slot(clt_loader *loader)
 {
     loader_slot *slot = free_slot(loader);
@@ -272,7 +275,7 @@ static loader_slot *begin_slot(clt_loader *loader)
     return slot;
 }
 
-/* Number of samples that a worker takes from the `left` ones. */
+/* Number of samples that a worker takes from the `left` samples that nobody has taken. */
 static int64_t piece_size(const clt_loader *loader, int64_t left)
 {
     if (loader->options.workers == 1)
@@ -286,9 +289,9 @@ static bool may_begin(const clt_loader *loader)
     return !loader->failed && loader->next_ticket < loader->tickets;
 }
 
-/* --- what a worker did, for traces --- */
+/* --- spans of workers, for traces --- */
 
-/* Records the worker's span at its slot. */
+/* Records the span of the worker's work on its slot. */
 static void end_span(loader_worker *worker)
 {
     const clt_loader *loader = worker->loader;
@@ -298,8 +301,8 @@ static void end_span(loader_worker *worker)
     worker->ticket = -1;
 }
 
-/* Notes that the worker filled a piece from time `begin` until now. Successive pieces of a slot, and counting
- * its targets, form one span: a slot adds at most one span for each worker. */
+/* Notes that the worker filled a piece from time `begin` until now. Successive pieces of a slot, and
+ * counting its targets, form one span, so that each worker adds at most one span for a slot. */
 static void extend_span(loader_worker *worker, const loader_slot *slot, double begin)
 {
     if (worker->ticket != slot->ticket) {
@@ -335,11 +338,12 @@ static bool take_work(loader_worker *worker, loader_piece *piece)
     if (slot->taken == end)
         loader->open = NULL;
     if (loader->open || (may_begin(loader) && free_slot(loader)))
-        pthread_cond_signal(&loader->has_work); /* there is work for another worker, too */
+        pthread_cond_signal(&loader->has_work); /* another worker can work, too */
     return true;
 }
 
-/* A slot keeps the error of its first piece that failed: all samples before that piece have been taken. */
+/* A slot keeps the error of the first piece that failed, in the order of samples: all samples before that
+ * piece have been taken. */
 static void note_failure(clt_loader *loader, const loader_piece *piece, clt_status status)
 {
     clt_error error;
@@ -403,7 +407,7 @@ static void *work(void *context)
     return NULL;
 }
 
-/* --- life --- */
+/* --- creating and destroying --- */
 
 static clt_status start_workers(clt_loader *loader, size_t scratch_bytes)
 {
@@ -448,7 +452,7 @@ clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out
     atomic_init(&loader->closing, false);
     CLT_TRY(clt_loader_resolve(loader, &scratch_bytes));
     CLT_TRY(make_slots(loader));
-    /* The caller may free its list of slots and the graph from now on. */
+    /* From now on the caller may free its list of slots and the graph. */
     loader->options.slots = NULL;
     loader->options.graph = NULL;
     CLT_TRY(start_workers(loader, scratch_bytes));
@@ -502,9 +506,9 @@ static loader_slot *ready_slot(clt_loader *loader)
     return NULL;
 }
 
-/* Called with the lock held. Every slot that becomes ready wakes all consumers; a consumer that finds its
- * slot taken by another waits for the next ticket, the end or the failure. A failure is kept and returned by
- * every later call, since micro-batches are missing from then on. */
+/* Called with the lock held. Every slot that becomes ready wakes all consumers; if another consumer has
+ * taken the slot, this one waits for the next ticket, the end or a failure. A failure is kept and returned
+ * by every later call, since micro-batches are missing from then on. */
 static clt_status next_locked(clt_loader *loader, clt_slot **out)
 {
     loader_slot *slot = NULL;
@@ -565,7 +569,7 @@ void clt_loader_release(clt_loader *loader, clt_slot *slot)
 
 double clt_loader_wait_seconds(const clt_loader *loader)
 {
-    clt_loader *open = (clt_loader *)(uintptr_t)loader; /* the cast only allows locking the mutex */
+    clt_loader *open = (clt_loader *)(uintptr_t)loader; /* the cast is needed only to lock the mutex */
     pthread_mutex_lock(&open->lock);
     double waited = open->waited;
     pthread_mutex_unlock(&open->lock);

@@ -13,7 +13,7 @@
 
 enum { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_LENT };
 
-/* How one loss is counted, resolved from the graph. */
+/* How the targets of one loss are counted, as found in the graph. */
 typedef struct counted_loss {
     int source_field;
     bool has_ignore;
@@ -36,7 +36,7 @@ typedef struct step_normaliser {
 typedef struct loader_worker {
     struct clt_loader *loader;
     clt_thread *thread;
-    void *scratch; /* one sample of the largest counted field */
+    void *scratch; /* memory for one sample of the largest counted field */
     /* The worker's work on one slot since `begin`, which is recorded as one span; `ticket` -1: none. */
     int64_t ticket, step;
     double begin, end;
@@ -53,7 +53,7 @@ typedef struct loader_slot {
     int filling;
 } loader_slot;
 
-/* Samples [first, last) of a slot, which a worker fills without the lock. Their number takes about
+/* Samples [first, last) of a slot, which a worker fills without the lock. Filling them takes about
  * PIECE_SECONDS, so that the time for the lock is negligible. */
 #define PIECE_SECONDS 1e-3
 typedef struct loader_piece {
@@ -63,10 +63,10 @@ typedef struct loader_piece {
 
 struct clt_loader {
     clt_loader_options options;
-    uint64_t field_bytes[CLT_MAX_FIELDS]; /* of one sample */
+    uint64_t field_bytes[CLT_MAX_FIELDS]; /* bytes of one sample */
     int n_losses;
     counted_loss losses[CLT_MAX_LOSSES];
-    /* some loss has an ignore_index or class weights, so that targets must be read and counted */
+    /* targets must be read and counted, since a loss has an ignore_index or class weights */
     bool counts_values;
     int64_t tickets; /* number of micro-batches of this rank */
     loader_slot *slots;
@@ -84,12 +84,12 @@ struct clt_loader {
     double waited;
     step_normaliser cache[NORMALISER_CACHE];
 
-    atomic_int closing; /* not 0: the loader stops; read without the lock while filling */
+    atomic_int closing; /* not 0: the loader stops; workers that fill read it without the lock */
 };
 
 CLT_SCOPED_POINTER(clt_loader, clt_loader_destroy)
 
-/* loader_options.c: checks the requested batch. */
+/* Checks the requested batch. Defined in loader_options.c, like the next function. */
 clt_status clt_loader_check(const clt_loader_options *options);
 /* Finds fields, losses and the number of tickets. *scratch_bytes: one sample of the largest counted field. */
 clt_status clt_loader_resolve(clt_loader *loader, size_t *scratch_bytes);

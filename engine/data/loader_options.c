@@ -73,7 +73,7 @@ static clt_status check_fields(clt_loader *loader)
     return CLT_OK;
 }
 
-/* Finds the field of the batch that holds the targets of a loss. */
+/* Finds the batch's field with the targets of a loss. */
 static clt_status find_targets(const clt_loader *loader, const clt_loss *loss, counted_loss *counted)
 {
     const clt_loader_options *o = &loader->options;

@@ -7,7 +7,7 @@
 #include "engine/base/rng.h"
 #include "engine/data/data.h"
 
-#define SPLIT_SEED 20170 /* constant, so that all runs divide the data alike */
+#define SPLIT_SEED 20170 /* constant, so that all runs divide the data in the same way */
 
 int64_t clt_sample_index(uint64_t position, int64_t n, uint64_t seed, bool shuffle)
 {
@@ -29,7 +29,7 @@ int64_t clt_source_sample(const clt_source *source, uint64_t position, uint64_t 
     *draw = clt_sample_draw(position, n, seed);
     if (group <= 1 || n % group != 0)
         return clt_sample_index(position, n, seed, shuffle);
-    /* n is a multiple of `together`, so that position / together is a position in the stream of groups */
+    /* `together` divides n, so that position / together is a position in the stream of groups */
     int64_t inside = (int64_t)(position % (uint64_t)group);
     return clt_sample_index(position / (uint64_t)group, n / group, seed, shuffle) * group + inside;
 }

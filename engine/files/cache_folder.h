@@ -17,7 +17,7 @@ clt_status clt_cache_folder(const char *kind, char **out);
 clt_status clt_private_folder_make(const char *folder);
 /* The path of a file in the folder of one kind, which is made private. Free with free(). */
 clt_status clt_cache_file(const char *kind, const char *name, char **out);
-/* CLT_ESTORAGE unless the folder belongs to this user and no other user may write to it. */
+/* Fails with CLT_ESTORAGE unless the folder belongs to this user and no other user may write to it. */
 clt_status clt_private_folder_check(const char *folder);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CRC-64/XZ. Bytes are coefficients of a polynomial over the field of two elements, highest power first; the
- * remainder of its division by POLYNOMIAL is linear in them, so that parts can be computed separately. The
- * coefficient of x^i is bit 63 - i of a word. Processors with a carry-less product fold 64 bytes at a time;
- * others use tables. */
+ * CRC-64/XZ. The bits of a file are the coefficients of a polynomial over the field of two elements,
+ * highest power first. The remainder of its division by POLYNOMIAL is linear in these bits, so that parts
+ * can be computed separately. In a word, bit 63 - i is the coefficient of x^i. Processors with an
+ * instruction for carry-less products fold 64 bytes at a time; others use tables. */
 #include "engine/files/crc64.h"
 
 #include <pthread.h>
@@ -14,14 +14,14 @@
 #include <immintrin.h>
 #endif
 
-#define POLYNOMIAL 0xC96C5795D7870F42ULL /* without x^64 */
+#define POLYNOMIAL 0xC96C5795D7870F42ULL /* the term x^64 is omitted */
 #define ONE (1ULL << 63)                 /* the polynomial 1 */
 #define LANES 4                          /* blocks of 16 bytes that are folded together */
 
 static struct {
     uint64_t table[8][256];    /* [k][byte]: remainder of the byte followed by k zero bytes */
     uint64_t power[64];        /* x^(8 * 2^k): a factor that moves by 2^k bytes */
-    uint64_t fold[2], last[2]; /* factors that fold a block of 16 bytes over LANES blocks, over one */
+    uint64_t fold[2], last[2]; /* factors that move a block of 16 bytes by LANES blocks and by one block */
     bool carryless;
 } crc;
 
@@ -62,7 +62,7 @@ static void prepare(void)
     for (int k = 1; k < 64; k++)
         crc.power[k] = multiply(crc.power[k - 1], crc.power[k - 1]);
     /* A carry-less product of two words with reversed bits is one bit too low, which the 1 corrects. The
-     * first word of a block has the powers from 64 on. */
+     * first word of a block holds x^64 and higher powers. */
     for (int k = 0; k < 2; k++) {
         crc.fold[k] = power_of_x(128 * LANES + 64 * (k == 0) - 1);
         crc.last[k] = power_of_x(128 + 64 * (k == 0) - 1);
@@ -91,7 +91,7 @@ static uint64_t by_table(uint64_t value, const uint8_t *at, size_t size)
 #define FOLD(block, constants)                                                                               \
     _mm_xor_si128(_mm_clmulepi64_si128(block, constants, 0x00), _mm_clmulepi64_si128(block, constants, 0x11))
 
-/* For at least LANES blocks: folds them into one block with the same remainder, and divides that. */
+/* Needs at least LANES blocks. Folds them into one block with the same remainder, and divides that block. */
 __attribute__((target("pclmul,sse4.1"))) static uint64_t by_product(const uint8_t *at, size_t size)
 {
     const __m128i *block = (const __m128i *)(const void *)at;

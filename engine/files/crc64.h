@@ -11,9 +11,10 @@
 /* The checksum of a whole file. */
 uint64_t clt_crc64(const void *data, size_t size);
 
-/* The checksum in parts: clt_crc64_part gives a part's remainder. clt_crc64_move turns it into the part's
- * share, given the number of bytes that follow the part in the file. clt_crc64_whole makes the checksum from
- * the exclusive or of all shares, in any order; `size`: bytes of the file. */
+/* The checksum in parts. clt_crc64_part gives the remainder of a part. clt_crc64_move turns this remainder
+ * into the part's share of the checksum; `bytes`: how many bytes follow the part in the file.
+ * clt_crc64_whole makes the checksum from `shares`, the exclusive or of all shares in any order; `size`:
+ * bytes of the file. */
 uint64_t clt_crc64_part(const void *data, size_t size);
 uint64_t clt_crc64_move(uint64_t part, uint64_t bytes);
 uint64_t clt_crc64_whole(uint64_t shares, uint64_t size);

@@ -22,7 +22,7 @@ static const struct {
     const char *bytes;
     int at, length;
     const char *name, *advice;
-    bool printable; /* text may begin with these bytes as well */
+    bool printable; /* a text may begin with these bytes, too */
 } kinds[] = {
     {"\xff\xfe\0\0", 0, 4, "text in UTF-32, not UTF-8", "convert it to UTF-8: iconv -f UTF-32 -t UTF-8",
      false},
@@ -55,7 +55,7 @@ static const struct {
     {"\x93NUMPY", 0, 6, "an array of NumPy, not text", OTHERS, false},
 };
 
-/* Image formats. If the bytes are a brand, the four bytes at offset 4 must be "ftyp". */
+/* Image formats. "ftyp" at offset 4 is followed by the brand of the format. */
 static const struct {
     const char *bytes;
     int at, length;

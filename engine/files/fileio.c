@@ -22,8 +22,8 @@
 #include "engine/files/process.h"
 #include "engine/files/remote_files.h"
 
-/* Writes what the user may have meant by a path at which nothing is: the nearest name in its folder, else up
- * to three names there that end alike, else the missing folder, else nothing. */
+/* For a path at which nothing is, writes what the user may have meant: the nearest name in the folder, else
+ * up to three names there with the same ending. Writes that the folder is missing, if it is. */
 static void say_what_is_there(const char *path, clt_str *out)
 {
     CLT_SCOPED(clt_file_list) names = {0};
@@ -271,7 +271,7 @@ static clt_status read_open(int fd, uint64_t guess, const char *path, bool gunzi
     return CLT_OK;
 }
 
-/* *exceeds: the call failed because the file holds more than `max_bytes`. */
+/* *exceeds: true if the call failed because the file holds more than `max_bytes`. */
 static clt_status read_whole(const char *path, bool gunzip, uint64_t max_bytes, clt_status code,
                              bool *exceeds, char **data, size_t *size)
 {
@@ -287,7 +287,7 @@ static clt_status read_whole(const char *path, bool gunzip, uint64_t max_bytes, 
     return status;
 }
 
-/* offset -1: at the descriptor's position. */
+/* `offset` -1: writes at the descriptor's position. */
 static clt_status write_all(int fd, const void *data, size_t size, off_t offset, const char *path)
 {
     const char *bytes = data;
@@ -326,7 +326,8 @@ clt_status clt_fsync_path(const char *path)
     } while (result != 0 && errno == EINTR);
     int code = result == 0 ? 0 : errno;
     struct stat info;
-    /* Some network file systems cannot sync a folder and return these errors: not a failure. */
+    /* Some network file systems cannot sync a folder and return these errors, which do not count as
+     * failures. */
     bool excused = (code == EINVAL || code == ENOTSUP) && fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
     close(fd);
     if (code != 0 && !excused)
@@ -446,7 +447,7 @@ clt_status clt_own_file_create(const char *path, int *fd)
 {
     *fd = -1;
     CLT_TRY(clt_refuse_remote(path));
-    (void)unlink(path); /* left by an earlier process, or a link or pipe of another user */
+    (void)unlink(path); /* a file that an earlier process left, or another user's link or pipe */
     *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     return *fd >= 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "creating '%s'", path);
 }
@@ -528,9 +529,9 @@ clt_status clt_file_write(const char *path, const void *data, size_t size)
     return clt_file_write_by(path, fill_whole, &w);
 }
 
-/* Gives the complete file `temporary` its name, unless that is taken. A network file system may do this and
- * lose its answer; then the number of links shows that it was done. Without hard links the name is reserved
- * first, so that the file is empty for a moment. */
+/* Gives the complete file `temporary` its name, unless that is taken. A network file system may make the
+ * link and lose its answer; then the number of links shows that it was made. On a file system without hard
+ * links the name is reserved first, so that the file is empty for a moment. */
 static clt_status name_new(const char *temporary, const char *path, bool *created)
 {
     struct stat info;
@@ -558,7 +559,7 @@ static clt_status name_new(const char *temporary, const char *path, bool *create
 clt_status clt_file_create(const char *path, const void *data, size_t size, bool *created)
 {
     CLT_SCOPED(clt_str) temporary = {0};
-    uint64_t number = 0; /* processes on other hosts may have the same id */
+    uint64_t number = 0; /* random, since a process on another host may have the same id */
     *created = false;
     CLT_TRY(clt_refuse_remote(path));
     if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)

@@ -20,17 +20,17 @@
 clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_status code, char **data,
                          size_t *size);
 
-/* clt_file_read_data: a whole file of data, unpacked. A gzip file can grow a thousandfold when unpacked, so
- * reading fails with `code` beyond the size `declared` by the file's header (0: none declared), and with
- * CLT_ENOMEM beyond the available memory. */
+/* clt_file_read_data: reads a whole file of data and unpacks it. A gzip file can grow a thousandfold when
+ * unpacked. So reading fails with `code` if the content is larger than the file's header declared
+ * (`declared`; 0: no size was declared), and with CLT_ENOMEM if it is larger than the available memory. */
 clt_status clt_file_read_data(const char *path, uint64_t declared, clt_status code, char **data,
                               size_t *size);
 
-/* clt_stdin_read_data: the same for the standard input, from its position on. */
+/* clt_stdin_read_data: the same for the rest of the standard input. */
 clt_status clt_stdin_read_data(clt_status code, char **data, size_t *size);
 
-/* clt_file_read_start: the first bytes of a file, at most `size`, unpacked when it begins with the gzip
- * magic; *got is smaller for a shorter file. `code` is the status for any failure. */
+/* clt_file_read_start: reads the first bytes of a file, at most `size`, and unpacks them if it is a gzip
+ * file; *got is smaller for a shorter file. `code` is the status for any failure. */
 clt_status clt_file_read_start(const char *path, void *buffer, size_t size, clt_status code, size_t *got);
 
 /* True if the bytes begin like a gzip file. */
@@ -49,13 +49,12 @@ typedef struct clt_mapping {
     struct clt_mapped *file; /* the record of the file; NULL: the file is empty */
 } clt_mapping;
 clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out);
-/* The same for a reader that calls clt_map_need for the bytes that it reads; nothing of a remote file is
- * downloaded here. */
+/* The same without downloading a remote file: the reader calls clt_map_need for the bytes that it reads. */
 clt_status clt_map_open_parts(const char *path, clt_status code, clt_mapping *out);
-/* Waits until bytes [from, from + size) of a mapping in parts are downloaded; they stay until the thread
- * calls clt_map_unpin or clt_map_check. If they cannot be fetched, they read as zeros, and the next check
- * fails with the reason. If the wait is given up, the next check of this thread fails with CLT_EINTERRUPTED.
- * Does nothing for local files. */
+/* For mappings made by clt_map_open_parts: waits until bytes [from, from + size) are downloaded. They stay
+ * until the thread calls clt_map_unpin or clt_map_check. Bytes that cannot be fetched read as zeros, and the
+ * next check fails with the reason. If the wait is given up, the next check of this thread fails with
+ * CLT_EINTERRUPTED. Does nothing for local files. */
 void clt_map_need(const clt_mapping *mapping, uint64_t from, uint64_t size);
 /* The same; the bytes stay until the mapping is closed. */
 void clt_map_keep(const clt_mapping *mapping, uint64_t from, uint64_t size);
@@ -78,9 +77,9 @@ void clt_file_want(const char *path);
  * read. */
 size_t clt_file_first(const char *path, void *buffer, size_t size);
 
-/* The name of a temporary file or folder that becomes, or has been, `path`: "path.WHAT-HASH-PID" with the
+/* The name of a temporary file or folder that becomes, or was, `path`: "path.WHAT-HASH-PID". HASH-PID is the
  * mark of this process (process.h), since processes on other hosts that share the folder may have the same
- * id. */
+ * PID. */
 struct clt_str;
 clt_status clt_temporary_name(const char *path, const char *what, struct clt_str *out);
 /* clt_file_write: writes "path.tmp-HASH-PID", syncs and renames it, and syncs the folder; a device or a
@@ -89,9 +88,9 @@ clt_status clt_file_write(const char *path, const void *data, size_t size);
 /* The same for content that `fill` writes to the descriptor, piece by piece. `path`: the temporary file. */
 typedef clt_status (*clt_file_filler)(void *context, int fd, const char *path);
 clt_status clt_file_write_by(const char *path, clt_file_filler fill, void *context);
-/* clt_file_create: makes a file, which appears with its whole content or not at all, unless it exists
- * already; *created tells. If several processes try at the same time, on one host or on several that share
- * the folder, exactly one creates it. CLT_ESTORAGE. */
+/* clt_file_create: makes a file if it does not exist already; *created: whether it was made. It appears with
+ * its whole content or not at all. If several processes try at the same time, on one host or on several that
+ * share the folder, exactly one creates it. CLT_ESTORAGE. */
 clt_status clt_file_create(const char *path, const void *data, size_t size, bool *created);
 /* Files under names that the program chooses, in folders to which others may write, too. Only regular files
  * are opened or written, never through a link and never a pipe or a device; otherwise CLT_ESTORAGE.
@@ -109,7 +108,7 @@ clt_status clt_file_can_write(const char *path);
 clt_status clt_fd_write(int fd, const void *data, size_t size, const char *path);
 /* The same at an offset from the file's beginning, without moving the descriptor's position. */
 clt_status clt_fd_write_at(int fd, const void *data, size_t size, uint64_t offset, const char *path);
-clt_status clt_fsync_path(const char *path);   /* file or folder */
+clt_status clt_fsync_path(const char *path);   /* syncs a file or folder */
 clt_status clt_fsync_parent(const char *path); /* syncs the folder that holds `path`, after a rename */
 clt_status clt_mkdir_p(const char *path);
 /* Checks that clt_mkdir would succeed and a file could be created in the folder; creates nothing.
@@ -123,7 +122,7 @@ bool clt_is_regular(
     /* True for a regular file: not a folder, and not a device or pipe, from which reading may never end. */
     const char *path);
 bool clt_is_folder_in(const char *folder, const char *name);
-bool clt_same_folder(const char *a, const char *b); /* both exist and are the same folder */
+bool clt_same_folder(const char *a, const char *b); /* true if both exist and are the same folder */
 /* does not follow symbolic links; continues after a failure */
 clt_status clt_remove_tree(const char *path);
 /* Joins with one '/'; an absolute or remote `b` is taken alone. Below a remote folder, "." and ".." in `b`
@@ -132,10 +131,10 @@ clt_status clt_path_join(const char *a, const char *b, char **out);
 /* realpath(path, NULL), to be freed; for a remote path, the path without '/' at its end. NULL: errno says
  * why. */
 char *clt_path_real(const char *path);
-/* Fails with the server's reason if the path is remote and the server does not tell what is there. To be
- * called before a false clt_file_exists is taken to mean that nothing is there. */
+/* Fails with the server's reason if the path is remote and the server does not say what is there. If
+ * clt_file_exists returns false, call this before concluding that nothing is there. */
 clt_status clt_remote_listed(const char *path);
-/* The same; also fails with `code` if the path is remote and nothing is there. */
+/* The same, but fails with `code` if the path is remote and nothing is there. */
 clt_status clt_remote_found(const char *path, clt_status code);
 
 /* Names or paths of files, which the list owns. */
@@ -143,24 +142,24 @@ typedef struct clt_file_list {
     char **name;
     size_t count, capacity;
 } clt_file_list;
-/* Call it before the beginning of file `at` of a list is read, for each file in turn: it announces the
- * beginnings of the files that follow soon, so that remote ones are fetched several at a time. Does nothing
- * for local files. `folder` has the files; NULL: the names are whole paths. */
+/* To be called before the beginning of file `at` of a list is read, for each file in turn. Announces the
+ * beginnings of the next files, so that several remote files are fetched at a time. Does nothing for local
+ * files. `folder`: where the files are; NULL: the names are whole paths. */
 void clt_files_want_starts(const char *folder, const clt_file_list *list, size_t at);
-/* Takes ownership of `name`, also on failure. `name` NULL: CLT_ENOMEM, since memory ran out when it was
- * made. */
+/* Takes ownership of `name`, also on failure. `name` NULL means that making it ran out of memory:
+ * CLT_ENOMEM. */
 clt_status clt_file_list_add(clt_file_list *list, char *name);
 /* Sorts the names from index `from` on by their bytes. */
 void clt_file_list_sort(clt_file_list *list, size_t from);
 void clt_file_list_free(clt_file_list *list);
 CLT_SCOPED_VALUE(clt_file_list, clt_file_list_free)
-/* The sorted names of a folder's entries, except names that begin with a dot. CLT_EDATA: the folder cannot be
- * opened or read completely. Free *out in any case. */
+/* The names of a folder's entries, sorted, without names that begin with a dot. CLT_EDATA: the folder cannot
+ * be opened or read completely. Free *out in any case. */
 clt_status clt_folder_names(const char *folder, clt_file_list *out);
 /* Adds the paths that match a pattern of the shell, in any order. No match is not an error. */
 clt_status clt_file_match(const char *pattern, clt_file_list *out);
 
-/* An exclusive lock file (flock) that contains pid and host; CLT_ESTORAGE, which names the holder, if it is
+/* An exclusive lock file (flock) that contains pid and host; CLT_ESTORAGE, with the holder's name, if it is
  * taken. */
 typedef struct clt_lock clt_lock;
 clt_status clt_lock_acquire(const char *path, clt_lock **out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the file code of this folder shares: one wording for every failed system call on a file (the action,
- * errno's text, what to do), and opening for reading. */
+ * Functions that the files of this folder share: the message of a failed system call on a file (the
+ * action, errno's text, what to do), and opening for reading. */
 #ifndef ENGINE_FILES_FILEIO_ERROR_H
 #define ENGINE_FILES_FILEIO_ERROR_H
 

@@ -56,7 +56,7 @@ clt_status clt_fail_errno_at(clt_status status, const char *file, int line, int 
     va_start(args, format);
     (void)vsnprintf(doing, sizeof doing, format, args);
     va_end(args);
-    /* the process lacks memory, which is not the file's fault */
+    /* not the file's fault, so not `status` */
     status = code == ENOMEM ? CLT_ENOMEM : status;
     return clt_fail(status, file, line, "%s: %s%s", doing, clt_errno_text(code, text), advice(code));
 }
@@ -125,7 +125,7 @@ static void want_start(const char *folder, const char *name)
         return;
     if (clt_path_join(folder ? folder : "", name, &path) == CLT_OK)
         remote->want_path(path, 1);
-    clt_error_clear(); /* the file comes when it is read, or the reader reports why not */
+    clt_error_clear(); /* no failure: the file is fetched when it is read, and the reader reports errors */
 }
 
 void clt_files_want_starts(const char *folder, const clt_file_list *list, size_t at)
@@ -295,7 +295,7 @@ clt_status clt_folder_names(const char *path, clt_file_list *out)
         errno = 0;
         const struct dirent *entry = readdir(folder);
         if (!entry) {
-            if (errno != 0) /* fails, because an incomplete list would be another data set */
+            if (errno != 0) /* a failure, because an incomplete list would be another data set */
                 status = clt_fail_errno(CLT_EDATA, errno, "reading the folder '%s'", path);
             break;
         }
@@ -368,7 +368,7 @@ static clt_status remove_entry(int parent, const char *name, const char *shown)
         int code = errno;
         struct stat info;
         bool folder = fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
-        /* An empty folder that may not be read can still be removed. */
+        /* An empty folder can be removed even if this user may not read it. */
         if (folder && unlinkat(parent, name, AT_REMOVEDIR) != 0)
             return clt_fail_errno(CLT_ESTORAGE, code, "opening the folder '%s' to remove it", shown);
         if (folder)
@@ -397,7 +397,7 @@ clt_status clt_remove_tree(const char *path)
     return remove_entry(AT_FDCWD, copy, copy);
 }
 
-/* Length of a remote folder's path without its last name; its bucket stays. */
+/* Length of a remote folder's path without its last name; the bucket is always kept. */
 static size_t parent_length(const char *path, size_t length)
 {
     size_t bucket = 5 + strcspn(path + 5, "/");
@@ -490,7 +490,8 @@ struct clt_lock {
     char *path;
 };
 
-/* True if the locked file is still the one at the path: its last holder may have removed it in between. */
+/* True if the locked file is still the one at the path: the previous holder of the lock may have removed it
+ * meanwhile. */
 static bool is_current(int fd, const char *path)
 {
     struct stat mine, there;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packs bytes with gzip in memory, and unpacks the beginning of a packed file; fileio.c unpacks whole
+ * Packs bytes in memory with gzip, and unpacks the beginning of a gzip file. fileio.c unpacks whole
  * files. */
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +14,8 @@
 #include "engine/files/fileio_error.h"
 
 #define GZIP_WINDOW (15 + 16) /* 15 for the largest window; 16 for a gzip header */
-#define MOST_GROWTH 65536     /* most bytes by which packing grows data, and which zlib reads ahead */
+/* limit of the bytes that packing adds to the data and that zlib reads ahead */
+#define MOST_GROWTH 65536
 
 static clt_status pack(z_stream *z, const void *data, size_t size, char **out, size_t *length)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read-only mappings of files, and what happens when a mapped file becomes shorter. An access beyond the new
- * end raises SIGBUS, as an unreadable disk does: the handler replaces the missing part by zeros and notes the
- * loss, and clt_map_check turns the note into an error with the file's name. Of a remote file the local copy
- * is mapped: a complete copy, or parts that are downloaded as the reader names them. */
+ * Read-only mappings of files, and what happens when a mapped file becomes shorter. An access beyond the
+ * new end, or to a part that the disk cannot read, raises SIGBUS. The handler replaces the missing part
+ * by zeros and notes the loss, and clt_map_check turns the note into an error with the file's name. For a
+ * remote file a local copy is mapped, which is downloaded as a whole or in the parts that the reader asks
+ * for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -47,9 +48,9 @@ static uintptr_t page;
 static __thread int passing_on; /* our handler has called the previous one, which is running */
 
 /* Called by the handler, while other threads open and close mappings. False: the address belongs to no
- * mapping. The mapping to which it belongs stays open, because its reader waits for the handler. In another
- * entry, `begin` and `size` may belong to different files, perhaps even at the same address; `changes` shows
- * this. */
+ * mapping. The mapping that contains the address stays open, because its reader waits for the handler. Any
+ * other entry may change while it is read, so that `begin` and `size` are of different files; `changes`
+ * shows this. */
 static bool fill_with_zeros(uintptr_t address)
 {
     for (struct clt_mapped *m = atomic_load(&entries); m; m = m->next) {
@@ -59,7 +60,8 @@ static bool fill_with_zeros(uintptr_t address)
         if (begin == 0 || address < begin || address >= end || changes % 2 ||
             atomic_load(&m->changes) != changes)
             continue;
-        /* set before the zeros are there, since other readers of the file get them without a signal */
+        /* set before the zeros are mapped, since other readers of the file then get zeros without a
+         * signal */
         atomic_store(&m->lost, true);
         return mmap((void *)at, end - at, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
                MAP_FAILED;
@@ -67,15 +69,15 @@ static bool fill_with_zeros(uintptr_t address)
     return false;
 }
 
-/* A signal that no mapping caused goes to the previous handler, or ends the process if there was none.
- * `passing_on` detects a handler that passes the signal back to ours. */
+/* Passes a signal that no mapping caused to the previous handler, or lets it end the process if there was
+ * none. `passing_on` detects a handler that passes the signal back to ours. */
 static void pass_on(int number, siginfo_t *info, void *context, bool sent)
 {
     bool is_function =
         (before.sa_flags & SA_SIGINFO) || (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
     if (!is_function || passing_on) {
         (void)signal(number, SIG_DFL);
-        if (sent) /* else the access is repeated */
+        if (sent) /* otherwise returning repeats the access, which raises the signal again */
             (void)kill(getpid(), number);
         return;
     }
@@ -87,8 +89,9 @@ static void pass_on(int number, siginfo_t *info, void *context, bool sent)
     passing_on--;
 }
 
-/* A compiler inside a driver may catch the signal for a while and pass it on with raise(), without the
- * address; returning then repeats the access, which raises the signal again with its address. */
+/* A compiler inside a driver may install its own handler for a while, which passes the signal on with
+ * raise() and so without the address. Then this handler only returns: the access is repeated and raises the
+ * signal again, with its address. */
 static void on_sigbus(int number, siginfo_t *info, void *context)
 {
     int kept = errno;
@@ -222,8 +225,8 @@ clt_status clt_map_open_parts(const char *path, clt_status code, clt_mapping *ou
 
 /* --- bytes of remote files --- */
 
-/* A wait that was given up is no failure of the file, but the thread's next check fails, because it has read
- * zeros. */
+/* A wait of this thread was given up. That is no failure of the file, but the thread has read zeros, so its
+ * next check fails. */
 static __thread bool gave_up;
 
 static void note_failure(struct clt_mapped *m, clt_status status)

@@ -23,7 +23,7 @@ typedef struct machine {
     value **stack;
     size_t depth, capacity;
     size_t marks[MARKS_MAX], n_marks;
-    clt_index_map memo; /* the memo of values: a hash table, because the pickle chooses the indices */
+    clt_index_map memo; /* the memo of values, a hash table because the pickle may choose any indices */
     size_t values;
     clt_pickle *out;
 } machine;
@@ -86,7 +86,7 @@ static size_t floor_of(const machine *m)
     return m->n_marks ? m->marks[m->n_marks - 1] : 0;
 }
 
-/* Takes the uppermost value; values below the last mark belong to another collection. */
+/* Takes the top value. Values below the last mark cannot be taken: they belong to another collection. */
 static clt_status pop(machine *m, value **out)
 {
     if (m->depth <= floor_of(m))
@@ -243,7 +243,7 @@ static clt_status push_stack_global(machine *m)
     return name_global(m, module->text, module->length, name->text, name->length);
 }
 
-/* Gives a new CALL or PERSISTENT value the `count` uppermost values as members. */
+/* Makes a CALL or PERSISTENT value whose members are the top `count` values, and pushes it. */
 static clt_status wrap(machine *m, clt_pickle_kind kind, size_t count)
 {
     value *v, **list = kind == CLT_PICKLE_CALL ? &m->out->calls : &m->out->persistent;
@@ -280,7 +280,7 @@ static clt_status call(machine *m)
     if (!pairs || pairs->kind != CLT_PICKLE_LIST)
         return CLT_OK;
     const size_t from = m->depth;
-    CLT_TRY(count_values(m, pairs->count)); /* one list may be the argument of many calls */
+    CLT_TRY(count_values(m, pairs->count)); /* the same list may be the argument of many calls */
     for (size_t i = 0; i < pairs->count; i++) {
         const value *pair = pairs->items[i];
         if (pair->count != 2 || (pair->kind != CLT_PICKLE_LIST && pair->kind != CLT_PICKLE_TUPLE))
@@ -313,8 +313,8 @@ static clt_status push_marked(machine *m, clt_pickle_kind kind)
     return push(m, v);
 }
 
-/* Adds the values from position `from` on to the collection below them. A CALL or PERSISTENT value does not
- * keep them. */
+/* Adds the values from position `from` on to the collection just below them. If a CALL or PERSISTENT value
+ * is there instead, they are dropped. */
 static clt_status extend(machine *m, size_t from, bool pairs)
 {
     if (from <= floor_of(m))
@@ -387,7 +387,7 @@ static clt_status duplicate(machine *m)
     return push(m, v);
 }
 
-/* POP also removes a mark that has nothing above it. */
+/* POP removes the top value, or the last mark if no value is above it. */
 static clt_status drop(machine *m)
 {
     value *v;
@@ -449,7 +449,7 @@ static clt_status run_plain(machine *m, int op)
     case 'G':
         CLT_TRY(skip(m, 8));
         return push_new(m, CLT_PICKLE_NUMBER, &v);
-    case 'U': /* a text or bytes with one byte of length */
+    case 'U': /* a text or bytes, whose length is given in one byte */
     case 'C':
     case 0x8c:
         return push_text(m, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads a Python pickle (protocols 2 to 5) as data. Nothing is imported, looked up or called: a global is a
- * name, and a call is a value that says what would be called with which arguments. The caller interprets the
- * values. Source of the opcodes: CPython's Lib/pickletools.py. */
+ * Reads a Python pickle (protocols 2 to 5) as data. Nothing is imported, looked up or called: a global is
+ * only its name, and a call is a value that holds the function's name and the arguments. The caller
+ * interprets the values. Source of the opcodes: CPython's Lib/pickletools.py. */
 #ifndef ENGINE_FILES_PICKLE_H
 #define ENGINE_FILES_PICKLE_H
 
@@ -45,9 +45,10 @@ typedef struct clt_pickle {
     size_t bytes;                         /* length of the pickle; other bytes may follow it */
 } clt_pickle;
 
-/* `where`: the file and the part of it, for messages. Values are allocated in the arena; they may contain
+/* `where` names the file and the part of it in messages. Values are allocated in the arena; they may contain
  * themselves. Fails with `code`: the pickle is truncated, has an unknown opcode, is deeper than 1000 marks,
- * or makes more than 2^22 values. Memory grows with the bytes read, not with numbers in them. */
+ * or makes more than 2^22 values. The memory used is bounded by the number of bytes read, not by numbers
+ * that the pickle contains. */
 clt_status clt_pickle_read(const uint8_t *bytes, size_t size, const char *where, clt_status code,
                            clt_arena *arena, clt_pickle *out);
 /* The last value that was set for a text key of a dict; NULL: there is none. */
@@ -63,7 +64,7 @@ static inline bool clt_pickle_is_global(const clt_pickle_value *value, const cha
 {
     return value->kind == CLT_PICKLE_GLOBAL && strcmp(value->text, name) == 0;
 }
-/* The global that a CALL would call, "module name"; NULL: it would call something else. */
+/* The global that a CALL would call, "module name"; NULL: the CALL would call something else. */
 static inline const char *clt_pickle_called(const clt_pickle_value *call)
 {
     return call->items[0]->kind == CLT_PICKLE_GLOBAL ? call->items[0]->text : NULL;

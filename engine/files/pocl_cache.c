@@ -33,7 +33,8 @@ typedef enum level { LEVEL_CACHE, LEVEL_GROUP, LEVEL_PROGRAM, LEVEL_KERNEL, LEVE
 #define GROUP_LETTERS 2
 #define LEAST_HASH_LETTERS 37
 #define PROGRAM_FILE "program.bc"
-#define GROUPS_FILE "parallel.bc" /* older versions of PoCL keep this beside or instead of the library */
+/* older versions of PoCL write this file in addition to or instead of the library */
+#define GROUPS_FILE "parallel.bc"
 #define LIBRARY_END ".so"
 
 static bool is_of_letters(const char *name, size_t least, size_t most)
@@ -47,7 +48,7 @@ bool clt_pocl_folder_name(const char *name)
     return is_of_letters(name, GROUP_LETTERS, GROUP_LETTERS);
 }
 
-/* Whether PoCL makes folders of this name in folders of the level. */
+/* True if PoCL makes folders of this name in folders of level `here`. */
 static bool is_folder_name(const char *name, level here)
 {
     if (here == LEVEL_CACHE)
@@ -57,7 +58,7 @@ static bool is_folder_name(const char *name, level here)
     return here < LEVEL_SIZES && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* True if PoCL puts a program or a built kernel of this name into folders of the level. */
+/* True if PoCL puts a program or a built kernel of this name into folders of level `here`. */
 static bool is_file_name(const char *name, level here, const char *kernel)
 {
     size_t n = strlen(kernel);
@@ -74,8 +75,8 @@ static bool read_at(int fd, uint64_t at, void *out, size_t size)
     return pread(fd, out, size, (off_t)at) == (ssize_t)size;
 }
 
-/* True if every part that the headers of a library or object file name is inside the file. The table of
- * sections, which the ELF header names, comes last. */
+/* True if all parts of a library or object file that its headers name are inside the file. The last part is
+ * the table of sections, which the ELF header names. */
 static bool is_whole_elf(int fd, uint64_t size)
 {
     ElfW(Ehdr) head;
@@ -95,8 +96,8 @@ static bool is_whole_elf(int fd, uint64_t size)
     return true;
 }
 
-/* True if the blocks of LLVM's bitcode end where the file ends: each begins with a word for its kind and
- * the number of words that follow. */
+/* True if the last block of LLVM's bitcode ends where the file ends. Each block begins with a word for its
+ * kind and the number of words that follow. */
 static bool is_whole_bitcode(int fd, uint64_t size)
 {
     static const unsigned char magic[] = {'B', 'C', 0xC0, 0xDE}, wrapped[] = {0xDE, 0xC0, 0x17, 0x0B};
@@ -129,7 +130,7 @@ static void look_at(int parent, const char *name, clt_pocl_mended *out)
     uint64_t size = (uint64_t)info.st_size;
     bool whole = bitcode ? is_whole_bitcode(fd, size) : is_whole_elf(fd, size);
     (void)close(fd);
-    /* PoCL renames finished files into place: do not remove a new file instead of the old one */
+    /* PoCL may have renamed a new, finished file to this name meanwhile, which must not be removed */
     if (!whole && fstatat(parent, name, &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_ino == info.st_ino &&
         unlinkat(parent, name, 0) == 0)
         out->removed++;
@@ -141,9 +142,9 @@ static void note_closed(const char *path, clt_pocl_mended *out)
         out->closed = strdup(path);
 }
 
-/* Checks the folder `path` of this level, which is open as `fd`, and the folders in it down to the level
- * `last`; closes `fd`. `kernel`: the name of the kernel's folder, from LEVEL_KERNEL on. Below LEVEL_PROGRAM
- * no path is needed, and `path` is NULL. */
+/* Checks the folder `path` of level `here`, which is open as `fd`, and the folders in it down to level
+ * `last`; closes `fd`. `kernel`: the name of the kernel's folder, if `here` is LEVEL_KERNEL or deeper.
+ * `path` is NULL in folders below LEVEL_PROGRAM, which do not need it. */
 static void walk(int fd, const char *path, level here, level last, const char *kernel, clt_pocl_mended *out)
 {
     DIR *list = fdopendir(fd);
@@ -185,8 +186,8 @@ void clt_pocl_folder_mend(const char *folder, clt_pocl_mended *out)
 
 /* Choosing */
 
-/* PoCL's own temporary files begin like this, too, so that clearing its cache removes a file that is left
- * behind. */
+/* The names of PoCL's temporary files begin in the same way, so that clearing its cache also removes a trial
+ * file that a killed process left. */
 #define TRIAL "tempfile_XXXXXX"
 #define TRIAL_BYTES 4096
 
@@ -195,7 +196,7 @@ static clt_status may_not_run(const char *folder)
     CLT_FAIL(CLT_ESTORAGE, "files in '%s' may not be run: its file system is mounted with noexec", folder);
 }
 
-/* Writes a file and maps it like a library. */
+/* Writes a file and maps it as the system maps a library, then removes it. */
 static clt_status try_file(const char *folder)
 {
     static const char zeros[TRIAL_BYTES];
@@ -276,8 +277,8 @@ static clt_status check_private(const char *folder, bool make)
     return check(folder, make);
 }
 
-/* Candidate number `index` to replace PoCL's own folder; *out stays NULL after the last. CLT_ESTORAGE: the
- * environment does not name this candidate. */
+/* Candidate number `index` to replace PoCL's own folder; *out stays NULL if there are no more. CLT_ESTORAGE:
+ * the environment does not name this candidate. */
 static clt_status spare_folder(int index, char **out)
 {
     static const char *const places[] = {NULL, "/tmp", "/var/tmp", "/dev/shm"};
@@ -342,7 +343,7 @@ clt_status clt_pocl_folder_choose(bool make, clt_pocl_folder *out)
     clt_status status = check_own(own, make);
     if (status == CLT_OK) {
         out->path = own;
-        if (!make) /* otherwise the caller checks all of it with clt_pocl_folder_mend */
+        if (!make) /* otherwise the caller checks the whole folder with clt_pocl_folder_mend */
             status = leave_if_closed(out);
     } else {
         out->refused = own;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the identity of machines and processes. Uses no heap memory, so that a lack of memory cannot change
- * what a report says of a process. */
+ * Reads the identity of machines and processes. Uses no heap memory, so that reports on processes are
+ * correct even if memory has run out. */
 #include "engine/files/process.h"
 
 #include <errno.h>
@@ -57,8 +57,8 @@ bool clt_process_is_gone(const char *id)
     return process > 0 && process <= INT32_MAX && !*end && kill((pid_t)process, 0) != 0 && errno == ESRCH;
 }
 
-/* The part of a mark that all processes have in common whose ids are valid here. False: the system does not
- * say. */
+/* Writes the first part of a mark, which is the same for all processes whose ids are valid here. False: the
+ * system does not give the necessary numbers. */
 static bool here_text(char out[CLT_HASH64_TEXT])
 {
     char boot[128], place[160];

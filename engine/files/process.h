@@ -9,27 +9,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Reads the beginning of a small file as text, "" if it cannot be read. Uses no heap memory, so that a lack
- * of memory cannot change what a report says. */
+/* Reads the beginning of a small file as text, "" if it cannot be read. Uses no heap memory, so that it
+ * works even if memory has run out. */
 void clt_file_beginning(const char *path, char *text, size_t size);
 /* Writes a text that is the same for all processes of a machine until it is started again; "?" if the system
  * does not say. */
 void clt_boot_identity(char *out, size_t size);
-/* A number of the name space in which process ids of this process are valid: containers of one machine have
- * different ones. 0 if the system does not say. */
+/* The number of the name space in which this process's id is valid: each container of a machine has its own.
+ * 0 if the system does not say. */
 int64_t clt_process_space(void);
-/* When a process of this name space began, in clock ticks (sysconf(_SC_CLK_TCK) a second) since the machine
- * was started; -1: there is no such process, or the system does not say. */
+/* When a process of this name space began: clock ticks since the machine was started, sysconf(_SC_CLK_TCK)
+ * ticks a second; -1: there is no such process, or the system does not say. */
 int64_t clt_process_start(int64_t process);
-/* Whether a text, such as the end of the name of a file, is the id of a process that does not exist here. */
+/* True if `id`, such as the end of a file's name, is the id of a process that does not exist here. */
 bool clt_process_is_gone(const char *id);
 
 #define CLT_PROCESS_MARK 40
-/* Writes "HASH-ID", which names this process among the processes of all machines and containers, for files
- * in a folder that they share; returns buffer. */
+/* Writes "HASH-ID", which names this process among the processes of all machines and containers, for the
+ * names of files in a folder that they share; returns buffer. */
 const char *clt_process_mark(char buffer[CLT_PROCESS_MARK]);
-/* Whether a text is the mark of a process that existed here and does so no longer. False for a mark of
- * another machine, container or start of this machine, where nothing is known of the process. */
+/* True if `mark` is of a process that existed here and has ended. False for a mark from another machine or
+ * container, or from before this machine was restarted: nothing is known of that process. */
 bool clt_process_mark_is_gone(const char *mark);
 
 #endif

@@ -20,15 +20,16 @@ typedef struct clt_remote_file clt_remote_file; /* an open file, parts of which 
 
 typedef struct clt_remote_files {
     /* Type and size, in st_mode and st_size. False: the path does not exist, or the server does not answer;
-     * `open` and `names` tell which. */
+     * `open` and `names` find out which. */
     bool (*stat)(const char *path, struct stat *out);
-    /* Adds names, versions and sizes of the files that an address or a pattern leads to, from a listing. */
+    /* Adds to a hash the names, versions and sizes of the files that `path`, an address or a pattern, leads
+     * to; these come from the server's listing. */
     clt_status (*sum)(const char *path, clt_hash64_state *state);
-    /* As clt_folder_names and clt_file_match. */
+    /* Like clt_folder_names and clt_file_match. */
     clt_status (*names)(const char *folder, struct clt_file_list *out);
     clt_status (*match)(const char *pattern, struct clt_file_list *out);
-    /* Opens a local copy after downloading its first `bytes` bytes (UINT64_MAX: all), which stay while *fd is
-     * open. CLT_ESTORAGE: the server does not give the file; `code`: there is no such file. */
+    /* Downloads the first `bytes` bytes (UINT64_MAX: all) into a local copy and opens it; they stay while
+     * *fd is open. CLT_ESTORAGE: the server does not give the file; `code`: there is no such file. */
     clt_status (*open)(const char *path, clt_status code, uint64_t bytes, int *fd);
     /* Opens a local copy without downloading anything yet. *fd belongs to *out. */
     clt_status (*hold)(const char *path, clt_status code, clt_remote_file **out, int *fd, uint64_t *size);
@@ -37,8 +38,8 @@ typedef struct clt_remote_files {
     clt_status (*need)(clt_remote_file *file, uint64_t from, uint64_t size);
     /* The same; they stay until `release`. */
     clt_status (*keep)(clt_remote_file *file, uint64_t from, uint64_t size);
-    /* Announces that the bytes, or with want_path the first `bytes` bytes of a path (UINT64_MAX: all),
-     * will be needed soon. */
+    /* Announce what will be needed soon. want: bytes of an open file. want_path: the first `bytes` bytes of
+     * a path (UINT64_MAX: all). */
     void (*want)(clt_remote_file *file, uint64_t from, uint64_t size);
     void (*want_path)(const char *path, uint64_t bytes);
     void (*done)(void);
@@ -50,10 +51,10 @@ const clt_remote_files *clt_remote_files_used(void);
 
 /* True if a path begins like a remote file's. */
 bool clt_is_remote(const char *path);
-/* CLT_EUNSUPPORTED unless functions for remote files are registered. */
+/* Fails with CLT_EUNSUPPORTED unless functions for remote files are registered. */
 clt_status clt_remote_files_check(const char *path);
 
-/* CLT_EUSAGE if the path is remote: results are written to a disk of this machine. */
+/* Fails with CLT_EUSAGE if the path is remote: results are written to a disk of this machine. */
 clt_status clt_refuse_remote(const char *path);
 
 /* Like stat(), also for a remote path. */

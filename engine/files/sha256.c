@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SHA-256 (FIPS 180-4). The constants are the first 32 bits of the fractional parts of the square (initial
- * state) and cube roots of the first primes. On x86 processors that have them, instructions for SHA-256 are
- * used. */
+ * SHA-256 (FIPS 180-4). The constants are the first 32 bits of the fractional parts of the square
+ * (initial state) and cube roots of the first primes. Uses the SHA-256 instructions of x86 processors
+ * that have them. */
 #include "engine/files/sha256.h"
 
 #include <stdatomic.h>
@@ -59,7 +59,8 @@ static void add_block(uint32_t state[8], const uint8_t *p)
 
 #if defined(__x86_64__)
 
-/* The next four words of the message schedule, from the sixteen words before them, in order in `w`. */
+/* Computes the next four words of the message schedule from the sixteen words before them, which `w` holds
+ * in order. */
 __attribute__((target("sha,sse4.1"))) static __m128i next_words(const __m128i w[4])
 {
     __m128i sum = _mm_sha256msg1_epu32(w[0], w[1]);
@@ -67,8 +68,8 @@ __attribute__((target("sha,sse4.1"))) static __m128i next_words(const __m128i w[
     return _mm_sha256msg2_epu32(sum, w[3]);
 }
 
-/* The instructions keep the state as the words A, B, E, F and C, D, G, H, the last of each four in the lowest
- * place. */
+/* The instructions keep the state as the words A, B, E, F and the words C, D, G, H; F and H are in the
+ * lowest places. */
 __attribute__((target("sha,sse4.1"))) static void add_blocks_sha(uint32_t state[8], const uint8_t *p,
                                                                  size_t blocks)
 {

@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLT_SHA256_SIZE 32 /* bytes of a sum */
+#define CLT_SHA256_SIZE 32 /* size of a sum, in bytes */
 #define CLT_SHA256_TEXT 65
 
-/* The sum of bytes that are given in parts: any split of them gives the same sum. */
+/* The sum of bytes that come in parts; how they are divided into parts makes no difference. */
 typedef struct clt_sha256 {
     uint32_t state[8];
     uint64_t total;    /* number of bytes so far */

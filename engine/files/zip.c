@@ -25,7 +25,7 @@ typedef struct archive {
     size_t size;
     const char *path;
     clt_status code;
-    uint64_t directory, directory_bytes, count; /* as the end record says */
+    uint64_t directory, directory_bytes, count; /* from the end record */
 } archive;
 
 #define REFUSE(a, ...) CLT_FAIL((a)->code, __VA_ARGS__)
@@ -43,7 +43,7 @@ static bool is_signed(const uint8_t *at, const char *signature)
     return memcmp(at, signature, 4) == 0;
 }
 
-/* Finds the end record, whose comment must reach to the archive's end. */
+/* Finds the end record. Its comment must end where the archive ends. */
 static const uint8_t *find_end(const archive *a)
 {
     size_t least = a->size > END_BYTES + COMMENT_MAX ? a->size - END_BYTES - COMMENT_MAX : 0;
@@ -96,7 +96,7 @@ typedef struct record {
     size_t name, extra, comment; /* lengths in bytes */
 } record;
 
-/* Replaces numbers that do not fit 32 bits by the numbers in extra field 1. */
+/* Reads the numbers that do not fit 32 bits from extra field 1. */
 static clt_status read_wide(const archive *a, const char *name, const uint8_t *extra, record *r)
 {
     uint64_t *const wide[] = {&r->size, &r->packed, &r->begin};
@@ -121,8 +121,8 @@ static clt_status read_wide(const archive *a, const char *name, const uint8_t *e
     return CLT_OK;
 }
 
-/* Finds the data of an entry from its local header; only the lengths of name and extra field are used
- * there. */
+/* Finds the data of an entry from its local header; that header is used only for the lengths of name and
+ * extra field. */
 static clt_status find_data(const archive *a, const record *r, clt_zip_entry *entry)
 {
     uint64_t limit = a->directory;

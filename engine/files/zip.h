@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads the directory of a zip archive in memory, and its entries: in place if they are stored without
- * compression, as PyTorch and numpy.savez write them, or unpacked. Sizes and places come from the directory
- * at the archive's end (with its 64-bit form) and are checked against the archive. Layout of the records:
- * PKWARE's APPNOTE.TXT 6.3. */
+ * compression, as PyTorch and numpy.savez write them, or unpacked. Sizes and places come from the
+ * directory at the archive's end, also in its 64-bit form, and are checked against the archive's size.
+ * Layout of the records: PKWARE's APPNOTE.TXT 6.3. */
 #ifndef ENGINE_FILES_ZIP_H
 #define ENGINE_FILES_ZIP_H
 
@@ -29,8 +29,8 @@ typedef struct clt_zip {
 } clt_zip;
 
 /* `path`: the archive's name, for messages. The bytes must outlive the result. Fails with `code`: the
- * archive's directory is missing or damaged; an entry is encrypted, reaches beyond the archive, overlaps
- * another entry or has its name. */
+ * archive's directory is missing or damaged; an entry is encrypted, reaches beyond the archive, or has the
+ * same name as another entry or overlaps it. */
 clt_status clt_zip_open(const uint8_t *bytes, size_t size, const char *path, clt_status code, clt_zip *out);
 void clt_zip_close(clt_zip *zip);
 CLT_SCOPED_VALUE(clt_zip, clt_zip_close)

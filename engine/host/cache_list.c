@@ -32,8 +32,8 @@ typedef struct kind {
     bool (*is_cached)(const char *entry, bool folder);
 } kind;
 
-/* "NAME.tmp-HASH-PID" (clt_temporary_name), or NAME.tmp-PID of older versions: a file that a process left
- * when it was killed while writing it. */
+/* "NAME.tmp-HASH-PID" (clt_temporary_name), or NAME.tmp-PID by older versions: a file that was left because
+ * its process was killed while writing it. */
 static bool is_temporary(const char *name)
 {
     const char *mark = strstr(name, ".tmp-"), *id = mark ? mark + 5 : name;
@@ -57,7 +57,7 @@ static bool is_source(const char *name, bool folder)
     return !folder && (clt_stem(name, ".cl") || clt_stem(name, ".log") || is_temporary(name));
 }
 
-/* A folder named by a hash of 16 digits, or the temporary "new-XXXXXX" that becomes one. */
+/* A folder whose name is a hash of 16 digits, or "new-XXXXXX" until it is complete. */
 static bool is_icd_folder(const char *name, bool folder)
 {
     size_t n = strlen(name);
@@ -71,7 +71,7 @@ static bool is_pocls(const char *name, bool folder)
     return (folder && clt_pocl_folder_name(name)) || strncmp(name, "tempfile", 8) == 0;
 }
 
-/* A folder for copies whose names begin with two digits, or the counter of bytes. */
+/* A folder of copies, named by the first two digits of their names, or the file that counts bytes. */
 static bool is_copy(const char *name, bool folder)
 {
     return folder ? strlen(name) == 2 && strspn(name, "0123456789abcdef") == 2 : strcmp(name, "usage") == 0;
@@ -137,7 +137,7 @@ static const kind *find(const char *name)
     return NULL;
 }
 
-/* The folder that PoCL uses, which may be one that pocl_cache.c chose for it. */
+/* The folder that PoCL uses: its own, or the one that pocl_cache.c chose instead. */
 static clt_status pocl_folder(char **out)
 {
     clt_pocl_folder folder;
@@ -168,7 +168,7 @@ static clt_status driver_folder(const kind *k, char **out)
     return clt_str_take(&path, out);
 }
 
-/* Sums over `name` and everything below it. Links are not followed. */
+/* Adds up files and bytes of `name` and everything below it. Links are not followed. */
 static void measure(int parent, const char *name, int depth, uint64_t *files, uint64_t *bytes)
 {
     struct stat info;

@@ -13,8 +13,8 @@
 
 typedef enum clt_cache_owner {
     CLT_CACHE_OURS,   /* cltrain's own */
-    CLT_CACHE_DRIVER, /* a driver's, which clt_cache_clear may clear */
-    CLT_CACHE_FOREIGN /* a driver's that other programs use too: listed, never cleared */
+    CLT_CACHE_DRIVER, /* a driver's, may be cleared */
+    CLT_CACHE_FOREIGN /* a driver's that other programs use, too: never cleared */
 } clt_cache_owner;
 
 typedef struct clt_cache {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads the limits of this process's control groups at every level up to the mount point, because the
- * limits of all levels apply. A container's limits are often far below the machine's size. Knows nothing of
- * who asks. */
+ * limits of all levels apply. A container's limits are often far below the machine's size. Knows nothing
+ * of its callers. */
 #include "engine/host/cgroup.h"
 
 #include <limits.h>
@@ -13,8 +13,8 @@
 
 #include "engine/base/scope.h"
 
-/* One hierarchy: the folder of this process's group, and how many leading bytes of it are the mount
- * point. */
+/* One hierarchy: the folder of this process's group, and the length of the mount point with which its path
+ * begins. */
 typedef struct hierarchy {
     char folder[PATH_MAX];
     size_t mount_length;
@@ -116,7 +116,7 @@ static bool parse_mount(char *line, const char *controller, char **mount_root, c
 }
 
 /* The part of a group's path below the mount. The path begins at the root of the hierarchy, but a mount may
- * show only a part of it, as in a container without a name space of its own. */
+ * show only a part of it, as in a container without its own name space for control groups. */
 static const char *below_mount(const char *group, const char *mount_root)
 {
     size_t length = strlen(mount_root);
@@ -207,7 +207,7 @@ static double cpus_of_level(const hierarchy *h)
     return (double)quota_us / (double)period_us;
 }
 
-/* The level with the smallest quota, and that quota in processors; 0: no level has one. */
+/* Finds the level with the smallest quota and returns that quota in processors; 0: no level has a quota. */
 static double tightest_level(const char *root, hierarchy *out)
 {
     static const char *const controllers[] = {"cpu", NULL};
@@ -233,7 +233,7 @@ double clt_cgroup_cpus(const char *root)
     return tightest_level(root, &level);
 }
 
-/* The number of a key in cpu.stat; NAN: it has none. */
+/* The number of a key in cpu.stat; NAN: the file lacks the key. */
 static double count_of(const hierarchy *h, const char *key)
 {
     char name[64], value[64];
@@ -258,7 +258,7 @@ bool clt_cgroup_periods(const char *root, double *periods, double *held)
     return !isnan(*periods) && !isnan(*held);
 }
 
-/* Bytes of file cache, which the group's use includes although the kernel frees it before it refuses
+/* Bytes of file cache, which the group's use includes although the kernel frees this cache before it refuses
  * memory. */
 static uint64_t cache_of_level(const hierarchy *h)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Child processes: starting one by posix_spawn (which is safe in a process with threads, where fork is not),
- * reading its lines with a time limit, ending it with everything it started. */
+ * Child processes: starting one by posix_spawn (which is safe in a process with threads, where fork is
+ * not), reading its lines with a time limit, and ending it together with everything that it started. */
 #include "engine/host/child.h"
 
 #include <errno.h>
@@ -28,20 +28,20 @@
 #include "engine/files/fileio_error.h"
 #include "engine/host/starved.h"
 
-#define PIPE_FD 3  /* the descriptor number in the child */
+#define PIPE_FD 3  /* number of the pipe's descriptor in the child */
 #define SLICE 0.25 /* longest single poll(), in seconds */
 
 extern char **environ;
 
 struct clt_child {
     pid_t pid;
-    int pipe, words;       /* pipe with its answers, read end; file of its output; -1: none */
-    off_t words_from;      /* where its output begins in that file */
+    int pipe, words;       /* read end of the pipe for its answers; file of its output; -1: none */
+    off_t words_from;      /* where its output begins in `words` */
     int input;             /* our end of the socket to its standard input, -1: none */
     bool foreign;          /* CLT_CHILD_FOREIGN */
-    bool ended;            /* the child has closed the pipe, or, without a pipe, is over */
+    bool ended;            /* the child has closed the pipe or, if it has no pipe, has ended */
     clt_child_event event; /* how the last wait ended */
-    double limit;          /* of that wait, in seconds */
+    double limit;          /* of the last wait, in seconds */
     size_t used, taken;
     char buffer[2 * CLT_CHILD_LINE_SIZE], line[CLT_CHILD_LINE_SIZE];
 };
@@ -122,8 +122,8 @@ static int spawn_attributes(posix_spawnattr_t *attributes)
 }
 
 /* The child's descriptors: its standard input (-1: /dev/null), the pipe for its answers (-1: none), the file
- * for its output (-1: /dev/null), and another one for its standard output (-1: the same). streams: it
- * inherits the output streams of this process instead. */
+ * for its output (-1: /dev/null), and another file for its standard output (-1: the same file). `streams`:
+ * the child inherits the output streams of this process instead. */
 typedef struct child_ends {
     int input, answers, words, output;
     bool streams;
@@ -146,7 +146,8 @@ static int spawn_files(posix_spawn_file_actions_t *files, const child_ends *ends
         code = code ? code : posix_spawn_file_actions_adddup2(files, ends->output, 1);
     if (ends->answers >= 0)
         code = code ? code : posix_spawn_file_actions_adddup2(files, ends->answers, PIPE_FD);
-#if __GLIBC_PREREQ(2, 34) /* with older libraries, files opened without O_CLOEXEC stay open in the child */
+#if __GLIBC_PREREQ(2, 34) /* older libraries cannot do this: files opened without O_CLOEXEC stay open in the
+                           * child */
     code =
         code ? code : posix_spawn_file_actions_addclosefrom_np(files, PIPE_FD + (ends->answers >= 0 ? 1 : 0));
 #endif
@@ -179,7 +180,7 @@ static void open_words(clt_child *child, const clt_child_program *program, child
     ends->streams = (program->flags & CLT_CHILD_STREAMS) != 0;
     if (ends->streams)
         return;
-    /* without a descriptor the output is lost */
+    /* if this fails, the output is lost */
     child->words = file ? fcntl(program->output, F_DUPFD_CLOEXEC, PIPE_FD + 1)
                         : out_of_the_way(memfd_create("cltrain child", MFD_CLOEXEC));
     if (program->flags & CLT_CHILD_ANSWER)
@@ -226,7 +227,7 @@ static void free_child(clt_child *child)
     free(child);
 }
 
-typedef clt_child bare_child; /* one without a process, which clt_child_drop would end */
+typedef clt_child bare_child; /* a child whose process is not started; clt_child_drop would end a process */
 CLT_SCOPED_POINTER(bare_child, free_child)
 
 static void child_ends_end_scope(child_ends *ends)
@@ -268,8 +269,8 @@ clt_status clt_child_start(const char *program, const char *const *arguments, ui
 
 /* --- waiting --- */
 
-/* Waits for the descriptor, at most SLICE seconds, and subtracts the time from *left. Above 0: it is ready;
- * 0: not yet; below 0: poll() failed. */
+/* Waits for the descriptor, at most SLICE seconds, and subtracts the time from *left. Returns more than 0 if
+ * it is ready, 0 if it is not, and less than 0 if poll() failed. */
 static int wait_for(int fd, short events, double *left)
 {
     double start = clt_now(), slice = *left < SLICE ? *left : SLICE;
@@ -359,8 +360,9 @@ clt_child_event clt_child_next(clt_child *child, double seconds, const char **li
     return child->event = next(child, seconds, line);
 }
 
-#define FEW 0.05 /* of the limit: less waiting for a core than this is ignored */
-#define MOST 0.8 /* of a wait: the next wait is shorter, so all waits add up to at most five limits */
+#define FEW 0.05 /* share of the limit: shorter waiting for a core is ignored */
+/* limit of a wait, as a fraction of the one before, so that all waits add up to at most five limits */
+#define MOST 0.8
 
 clt_child_event clt_child_next_awake(clt_child *child, double seconds, const char **line)
 {
@@ -370,10 +372,10 @@ clt_child_event clt_child_next_awake(clt_child *child, double seconds, const cha
         child->event = next(child, left, line);
         if (child->event != CLT_CHILD_SILENT)
             return child->event;
-        /* either the child waited for a core, or a process that it started, such as a linker */
+        /* the child waited for a core, or a process that it started did, such as a linker */
         double own_now = clt_process_starved(child->pid), others_now = clt_group_starved(child->pid);
         double waited = own_now - own > others_now - others ? own_now - own : others_now - others;
-        left = waited < MOST * left ? waited : MOST * left; /* threads may wait at the same time */
+        left = waited < MOST * left ? waited : MOST * left; /* several threads may have waited */
         if (left < FEW * seconds)
             return child->event;
         own = own_now;
@@ -383,7 +385,7 @@ clt_child_event clt_child_next_awake(clt_child *child, double seconds, const cha
 
 /* --- ending --- */
 
-/* The C library has this only since glibc 2.32. */
+/* The C library has such a function only since glibc 2.32. */
 static const char *signal_name(int number)
 {
     static const char *const names[] = {
@@ -472,7 +474,7 @@ void clt_child_stop(clt_child *child, clt_child_end *end)
         while ((got = waitpid(child->pid, &wait_status, 0)) < 0 && errno == EINTR)
             continue;
     } else if (!child->foreign) {
-        kill(-child->pid, SIGKILL); /* processes that it had started */
+        kill(-child->pid, SIGKILL); /* kills processes that it had started */
     }
     describe_end(got == child->pid ? wait_status : -1, end);
     clt_child_last_line(child->words, child->words_from, end->words, sizeof end->words);

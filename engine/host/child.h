@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Child processes for work that may not return: calls into a driver that can crash, hang or corrupt the
- * process. The child is the cltrain program with a command of its own; it answers with lines of text through
- * a pipe, each written before the next thing is begun, so that the parent knows what the child was doing
- * when it ended or fell silent. It must not know what the lines say. */
+ * process. The child is the cltrain program with a special command. It answers with lines of text through
+ * a pipe and writes each line before it begins the next task, so that the parent knows what the child was
+ * doing when it ended or fell silent. This file must not know what the lines say. */
 #ifndef ENGINE_HOST_CHILD_H
 #define ENGINE_HOST_CHILD_H
 
@@ -16,11 +16,12 @@
 
 typedef struct clt_child clt_child;
 
-/* Adds a variable, "NAME=value", to the environment of all children started from now on, not to this
- * process's. The text is kept by reference; adding the same text again does nothing. */
+/* Adds a variable, "NAME=value", to the environment of all children started from now on, but not to the
+ * environment of this process. The text is kept by reference; adding the same text again does nothing. */
 void clt_child_tell(const char *assignment);
-/* The environment that children get: this process's without the variables by which MPI launchers identify
- * their processes, and with what clt_child_tell added. The caller frees the list; its texts are borrowed. */
+/* The environment that children get: the environment of this process, without the variables by which MPI
+ * launchers identify their processes, and with the variables that clt_child_tell added. The caller frees the
+ * list; its texts are borrowed. */
 clt_status clt_child_environment(char ***out);
 
 enum {
@@ -34,28 +35,28 @@ enum {
     CLT_CHILD_FOREIGN = 4,
     /* Its output is appended to the file `output`. */
     CLT_CHILD_FILE = 8,
-    /* Its standard output goes to the file `output`; what is collected is its error stream. */
+    /* Its standard output is appended to the file `output`; its error stream is collected. */
     CLT_CHILD_ANSWER = 16
 };
 typedef struct clt_child_program {
     const char *path;
     const char *const *arguments;   /* without the program's name; NULL at the end */
-    const char *const *environment; /* "NAME=value", NULL at the end; NULL: this process's, without the
+    const char *const *environment; /* "NAME=value", NULL at the end; NULL: as of this process, without the
                                      * variables by which MPI launchers identify their processes */
     uint32_t flags;
-    /* with CLT_CHILD_FILE or CLT_CHILD_ANSWER: a descriptor for reading and appending, which stays the
-     * caller's */
+    /* with CLT_CHILD_FILE or CLT_CHILD_ANSWER: a descriptor for reading and appending, which the caller
+     * closes */
     int output;
 } clt_child_program;
 
 /* Starts a program as the leader of a process group. It inherits no file that this process holds open.
  * CLT_ENOMEM: out of memory or of processes; CLT_EUNSUPPORTED: the program cannot be started. */
 clt_status clt_child_start_program(const clt_child_program *program, clt_child **out);
-/* The same with the environment of this process, and with no file. */
+/* The same with the environment of this process, and without `output`. */
 clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags,
                            clt_child **out);
-/* For a child with CLT_CHILD_FOREIGN. is_over: whether it has ended. kill: kills it and its process group,
- * and does not wait. leave: frees `child`, and lets the process run on. */
+/* For a child with CLT_CHILD_FOREIGN. is_over: true if it has ended. kill: kills it and its process group
+ * without waiting. leave: frees `child`, and lets the process continue. */
 bool clt_child_is_over(clt_child *child);
 void clt_child_kill(clt_child *child);
 void clt_child_leave(clt_child *child);
@@ -73,8 +74,8 @@ typedef enum clt_child_event {
 #define CLT_CHILD_LINE_SIZE 8192
 clt_child_event clt_child_next(clt_child *child, double seconds, const char **line);
 
-/* clt_child_next, but time for which the child, or a process that it started, was ready to run and had no
- * core does not count: on a busy machine it waits up to five times as long. */
+/* Like clt_child_next, but does not count the time for which the child, or a process that it started, was
+ * ready to run and had no core. So on a busy machine it waits up to five times as long. */
 clt_child_event clt_child_next_awake(clt_child *child, double seconds, const char **line);
 
 /* How a child ended. */
@@ -86,15 +87,16 @@ typedef struct clt_child_end {
     clt_child_event event; /* how the last wait for a line ended, and its limit in seconds */
     double limit;
 } clt_child_end;
-/* Says how a child was lost, in the caller's words: `ended`, how it ended and what it printed; `silent` and
- * the limit; or, after a line, `invalid` (NULL: as if it had ended). */
+/* Writes how a child was lost, in the caller's words. If the last wait found the child ended: `ended`, how
+ * it ended and what it printed. If no line came in time: `silent` and the limit. If a line came: `invalid`
+ * (NULL: the same as for an ended child). */
 void clt_child_loss(const clt_child_end *end, const char *ended, const char *silent, const char *invalid,
                     char *out, size_t size);
-/* The last line of a file that is not empty, searched from an offset on, without control characters; "":
- * there is none, or fd is below 0. */
+/* The last nonempty line after offset `from` of a file, without control characters; "": there is none, or fd
+ * is below 0. */
 void clt_child_last_line(int fd, int64_t from, char *out, size_t size);
 /* Kills the child and its process group (CLT_CHILD_FOREIGN: only if it is still there), waits for it, and
- * frees. end may be NULL; a child that was still running ended by SIGKILL. */
+ * frees `child`. If the child was still running, its end is SIGKILL. `end` may be NULL. */
 void clt_child_stop(clt_child *child, clt_child_end *end);
 static inline void clt_child_drop(clt_child *child) /* NULL is fine */
 {

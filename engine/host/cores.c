@@ -136,7 +136,7 @@ bool clt_cores_of_process(clt_cores *out)
            clt_cores_count(out) > 0;
 }
 
-/* A thread that has just ended counts as bound. */
+/* Binds a thread; true also if it has just ended. */
 static bool bind_thread(const char *name, const clt_cores *cores)
 {
     pid_t thread = (pid_t)strtol(name, NULL, 10);
@@ -145,7 +145,7 @@ static bool bind_thread(const char *name, const clt_cores *cores)
            errno == ESRCH;
 }
 
-/* The second pass binds threads that others started during the first. */
+/* The second pass binds threads that were started during the first pass by threads not yet bound. */
 clt_status clt_cores_bind(const clt_cores *cores)
 {
     for (int pass = 0; pass < 2; pass++) {

@@ -17,7 +17,7 @@ typedef struct clt_cores {
     uint64_t bit[CLT_MOST_CORES / 64]; /* core i: bit i % 64 of word i / 64 */
 } clt_cores;
 
-/* Reads the kernel's form "0-3,8,10-11", with or without a line end. False: the text is not of that form,
+/* Reads the kernel's form "0-3,8,10-11", which may end with a line end. False: the text is not of that form,
  * or the number of a core is too large. */
 bool clt_cores_read(const char *text, clt_cores *out);
 /* Writes the same form; a list that is too long for `size` ends with "...". Returns text. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs that are started as a command line of their own and must not outlive this process. child.h is for
- * children that answer by lines; these have output of their own. */
+ * Starts programs that have their own command line and output and must not outlive this process. child.h
+ * is for children that answer by lines. */
 #ifndef ENGINE_HOST_DEPENDENT_H
 #define ENGINE_HOST_DEPENDENT_H
 
@@ -18,9 +18,10 @@ typedef struct clt_dependent {
 } clt_dependent;
 
 /* Starts the program as the leader of a process group, so that Ctrl-C in a terminal reaches only this
- * process, with an empty standard input and without blocked signals. The program gets SIGTERM when the thread
- * that started it ends, as it does when this process is killed. The caller waits for it with waitpid; code
- * 127 also means that it could not be run. CLT_EUNSUPPORTED: no process can be made. */
+ * process, with an empty standard input and without blocked signals. The program gets SIGTERM when the
+ * thread that started it ends, which also happens when this process is killed. The caller waits for the
+ * program with waitpid; exit code 127 may also mean that it could not be run. CLT_EUNSUPPORTED: no process
+ * can be made. */
 clt_status clt_dependent_start(const clt_dependent *program, pid_t *out);
 
 #endif

@@ -32,8 +32,8 @@ static bool copy_path(const char *path, char **out)
     return *out != NULL;
 }
 
-/* Looks for the program beside the file that holds this function, which is the library or a program that
- * contains it. */
+/* Looks for the program beside the file that holds this function: the library, or a program that contains
+ * the library. */
 static bool beside_library(char **out)
 {
     static const char *const places[] = {"cltrain", "../cltrain", CLT_PROGRAM_FROM_LIBRARY};

@@ -10,7 +10,8 @@
  * clt_program_is_this was called; "cltrain" beside the file that holds this library, one folder up, or in
  * ../bin; the place where it is installed. CLT_EUNSUPPORTED when there is none. Free with free(). */
 clt_status clt_program_find(char **out);
-/* Called by the program's main function: this process is the cltrain program. */
+/* To be called by the main function of the cltrain program: children then run the program of this
+ * process. */
 void clt_program_is_this(void);
 
 /* Like a shell: a name with a slash is a path; any other is looked for in the folders of PATH that are

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps the text that the handler of fatal signals prints, in a form that a signal handler may read at any
+ * Keeps the text that the handler of fatal signals prints, so that a signal handler may read it at any
  * time. */
 #include "engine/host/last_words.h"
 
@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The signals of a driver that gives up or runs damaged code. AddressSanitizer explains the others itself. */
+/* The signals of a driver that gives up or runs damaged code. Other signals are left to AddressSanitizer,
+ * which explains them itself. */
 #ifdef __SANITIZE_ADDRESS__
 static const int fatal[] = {SIGABRT};
 #else

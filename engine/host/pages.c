@@ -64,7 +64,7 @@ static struct {
 } prefaulting = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 /* Makes the pages exist without changing their content, since the memory may already be in use. Reading a
- * byte would not do: the kernel maps all pages that are only read to one shared page of zeros. */
+ * byte would not suffice: the kernel maps all pages that are only read to one shared page of zeros. */
 static void touch(char *pages, uint64_t bytes)
 {
 #ifdef MADV_POPULATE_WRITE
@@ -79,7 +79,7 @@ static void touch(char *pages, uint64_t bytes)
     }
 }
 
-/* This function and those below are called with the lock held. */
+/* The functions from here to prefault_some are called with the lock held. */
 static block *find_block(const void *pages)
 {
     for (int i = 0; i < prefaulting.count; i++)
@@ -110,7 +110,7 @@ static bool prefault_some(void)
         pthread_mutex_unlock(&prefaulting.lock);
         touch(from, n * LARGE_PAGE);
         pthread_mutex_lock(&prefaulting.lock);
-        find_block(pages)->busy--; /* the list may have moved */
+        find_block(pages)->busy--; /* the block may have another place in the list now */
         remove_if_done(pages);
         return true;
     }
@@ -138,8 +138,8 @@ static void prefault_range(void *context, uint64_t first, uint64_t last)
         continue;
 }
 
-/* If the background thread has ended, takes its handle out of the state; the caller joins it after releasing
- * the lock. */
+/* If the background thread has ended, returns its handle, which the caller joins after releasing the lock.
+ * Called with the lock held. */
 static clt_thread *take_ended_thread(void)
 {
     clt_thread *thread = prefaulting.runs ? NULL : prefaulting.thread;
@@ -158,7 +158,7 @@ void clt_pages_prefault(void *pages, uint64_t bytes)
     if (start && clt_thread_start(&prefaulting.thread, "pages", prefault_thread, NULL) == CLT_OK)
         prefaulting.runs = true;
     pthread_mutex_unlock(&prefaulting.lock);
-    clt_error_clear(); /* a thread could not be started: clt_pages_prefault_finish does its work */
+    clt_error_clear(); /* without a background thread clt_pages_prefault_finish faults in the pages */
     clt_thread_join(before);
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long processes that are ready to run wait for a core, because others use the machine: from Linux's
- * /proc/PID/task/N/schedstat, whose second number is that time in nanoseconds. */
+ * How long processes that are ready to run wait for a core, because others use the machine. Source:
+ * Linux's /proc/PID/task/N/schedstat, whose second number is that time in nanoseconds. */
 #ifndef ENGINE_HOST_STARVED_H
 #define ENGINE_HOST_STARVED_H
 
 #include <sys/types.h>
 
-/* Seconds for which the present threads of the process have waited since they began, added up. 0 where the
- * system does not tell, or the process is gone. */
+/* Seconds that the present threads of the process have waited since they began, added up over the threads. 0
+ * if the system does not say, or the process is gone. */
 double clt_process_starved(pid_t process);
-/* The same of all processes of the process group `leader` but the leader itself. */
+/* The same for all processes of the process group `leader` except the leader itself. */
 double clt_group_starved(pid_t leader);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The JSON reader: scanner, then cJSON, then our own tree in an arena, with the position and the exact
- * integer of every value. cJSON alone keeps numbers only as doubles, follows the locale, limits a number to
- * 63 characters and accepts duplicate keys. So cJSON gets the text with every number replaced by 0, and gives
- * only structure and strings. The reader must not know what any document means. */
+ * The JSON reader: runs the scanner, then cJSON, then builds its own tree in an arena, which has the
+ * position of every value and the exact value of every integer. cJSON alone keeps numbers only as
+ * doubles, follows the locale, limits a number to 63 characters and accepts duplicate keys. So cJSON gets
+ * the text with every number replaced by 0, and gives only structure and strings. The reader must not
+ * know what any document means. */
 #include "engine/json/json.h"
 
 #include <cjson/cJSON.h>
@@ -23,7 +24,7 @@ struct clt_json {
     clt_json_type type;
     bool boolean, is_int;
     uint32_t key_offset;
-    int line, column; /* line and column where it begins in the text; 0: it is not in a text */
+    int line, column; /* where the value begins in the text; 0: it is not from a text */
     const char *key;
     struct clt_json *first, *next;
     size_t count;
@@ -65,7 +66,7 @@ static clt_status no_memory(void)
     return CLT_ENOMEM;
 }
 
-/* Exact value of an integer's text; false if it has a '.' or an exponent or does not fit. */
+/* Reads the exact value of an integer's text; false if it has a '.' or an exponent or does not fit. */
 static bool read_integer(const char *text, size_t length, int64_t *out)
 {
     bool negative = text[0] == '-';
@@ -182,9 +183,8 @@ static clt_json_type type_of_text(char c)
     }
 }
 
-/* cJSON's items and the scanner's marks come in the same order. If they ever differed, positions would be
- * wrong, so that is an internal error.
- */
+/* cJSON's items and the scanner's marks come in the same order. If the orders ever differed, positions would
+ * be wrong, so a difference is an internal error. */
 static clt_status out_of_step(const parse *p)
 {
     CLT_FAIL(CLT_EINTERNAL,

@@ -34,21 +34,21 @@ clt_status clt_json_parse(const char *text, size_t length, const char *source, c
 clt_status clt_json_parse_file(const char *path, clt_status code, clt_json_doc **out);
 void clt_json_destroy(clt_json_doc *doc);
 CLT_SCOPED_POINTER(clt_json_doc, clt_json_destroy)
-const clt_json *clt_json_root(const clt_json_doc *doc); /* NULL for NULL */
+const clt_json *clt_json_root(const clt_json_doc *doc); /* `doc` NULL: returns NULL */
 const char *clt_json_source(const clt_json_doc *doc);
 
 clt_json_type clt_json_typeof(const clt_json *value);
 const char *clt_json_type_name(clt_json_type type); /* "an object", "null", "missing", ... */
 const char *clt_json_key(const clt_json *value);    /* key inside the parent object, or NULL */
-/* The member with this key, case-sensitive; NULL if there is none, or the value is no object. */
+/* The member with this key, case-sensitive; NULL if there is none or `value` is no object. */
 const clt_json *clt_json_get(const clt_json *object, const char *key);
-/* The same, but NULL for a member that is null, too. */
+/* Like clt_json_get, but NULL also for a member that is null. */
 const clt_json *clt_json_given(const clt_json *object, const char *key);
 const clt_json *clt_json_first(const clt_json *container); /* first child of array/object or NULL */
 const clt_json *clt_json_next(const clt_json *value);      /* next sibling or NULL */
 size_t clt_json_count(const clt_json *container);
-/* Goes through a value that is one entry or a list of them: gives the entry after `before` (NULL: the first
- * one); NULL: there are no more. */
+/* For a value that is either one entry or a list of entries: returns the entry after `before` (NULL: the
+ * first entry); NULL: there are no more. */
 const clt_json *clt_json_entry(const clt_json *value, const clt_json *before);
 /* For NULL and for a value of another type clt_json_get, _given and _first return NULL, _count returns 0,
  * and the functions below return false, 0 or "" and leave *out as it is. */
@@ -56,19 +56,19 @@ bool clt_json_bool(const clt_json *value);
 double clt_json_number(const clt_json *value);
 /* True when the number was written as an integer (no '.', no exponent) and fits int64 exactly. */
 bool clt_json_int(const clt_json *value, int64_t *out);
-/* The same, and it is not below `low` or above `high`. */
+/* The same, and also within `low` to `high`. */
 bool clt_json_int_within(const clt_json *value, int64_t low, int64_t high, int64_t *out);
-const char *clt_json_string(const clt_json *value);        /* NUL-free UTF-8 */
-bool clt_json_is(const clt_json *value, const char *text); /* whether it is a string, equal to `text` */
+const char *clt_json_string(const clt_json *value);        /* valid UTF-8 without NUL inside */
+bool clt_json_is(const clt_json *value, const char *text); /* true for a string equal to `text` */
 /* Copies a string of fewer than `size` bytes; false for a longer one. */
 bool clt_json_copy_string(const clt_json *value, char *out, size_t size);
 /* The number or string; `other` for a value of another type and for NULL. */
 double clt_json_number_or(const clt_json *value, double other);
 const char *clt_json_string_or(const clt_json *value, const char *other);
 /* For records of JSON Lines; the caller adds the record's place to the message. clt_json_record: reads a
- * line into *doc; CLT_EDATA if it is no object. clt_json_text: the member `name` of an object as a text;
- * CLT_EDATA if there is none. clt_json_wrong_type: the CLT_EDATA for a member that must be `wanted`, such as
- * "a list". */
+ * line into *doc; CLT_EDATA if it is no object. clt_json_text: gives the string that is member `name` of
+ * `record`; CLT_EDATA if there is none. clt_json_wrong_type: fails with CLT_EDATA, for a member that must be
+ * `wanted`, such as "a list". */
 clt_status clt_json_record(const char *line, size_t size, clt_json_doc **doc, const clt_json **record);
 clt_status clt_json_text(const clt_json *record, const char *name, const char **out);
 clt_status clt_json_wrong_type(const clt_json *value, const char *name, const char *wanted);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Strict JSON scanner: one pass, no tree, an exact reason and place for every refusal. It exists because
- * cJSON accepts control characters, malformed numbers and bare words and gives no positions. It knows neither
- * cJSON nor the tree. */
+ * A strict JSON scanner: makes one pass and no tree, and gives an exact reason and place for every
+ * refusal. It exists because cJSON accepts control characters, malformed numbers and bare words and gives
+ * no positions. It knows neither cJSON nor the tree. */
 #include "engine/json/json_scan.h"
 
 #include <stdarg.h>

@@ -28,7 +28,7 @@ typedef struct clt_json_scan {
     clt_status code;
     clt_json_mark *marks;
     size_t mark_count, mark_capacity;
-    uint32_t *lines; /* offset of each line's first byte; kept longer than the marks, for positions */
+    uint32_t *lines; /* offset of each line's first byte, in bytes */
     size_t line_count, line_capacity;
     size_t at;
     int depth;

@@ -15,7 +15,7 @@ static size_t print_tail(const char *member, const char *body, size_t length, ch
     char hash[CLT_HASH64_TEXT];
     int n = snprintf(tail, TAIL_SIZE, ",\n  \"%s\": \"%s\"\n}\n", member,
                      clt_hash64_text(clt_hash64(body, length), hash));
-    return n > 0 && n < TAIL_SIZE ? (size_t)n : 0; /* 0: too long for a member name */
+    return n > 0 && n < TAIL_SIZE ? (size_t)n : 0; /* 0: the member's name is too long */
 }
 
 clt_status clt_json_seal(clt_str *out, size_t from, const char *member)

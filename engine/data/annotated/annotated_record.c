@@ -37,7 +37,7 @@ bool clt_annotated_whole(clt_annotated_task task)
 
 clt_status clt_annotated_members(clt_annotated_rules *rules, const char *line, size_t size)
 {
-    /* names of the text's member in published data sets, pairs before single texts */
+    /* member names of texts in published data sets: pairs, then single texts */
     static const char *const texts[][2] = {
         {"sentence1", "sentence2"}, {"premise", "hypothesis"},  {"question1", "question2"},
         {"question", "sentence"},   {"text1", "text2"},         {"text_a", "text_b"},
@@ -75,13 +75,13 @@ clt_status clt_annotated_members(clt_annotated_rules *rules, const char *line, s
     return CLT_OK;
 }
 
-/* The text of a table's cell; NULL: the value is not a text, or `cells` says that it is not from a table. */
+/* The text of a table's cell; NULL: the value is not a text, or (`cells` false) is not from a table. */
 static const char *cell_of(const clt_json *value, bool cells)
 {
     return cells && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : NULL;
 }
 
-/* Appends a label, a text or a whole number, as text with its final NUL. */
+/* Appends a label to out->labels as a text with its final NUL. A label is a text or a whole number. */
 static clt_status add_label(const clt_json *value, bool cells, clt_annotated *out, bool first)
 {
     int64_t number = 0;
@@ -157,7 +157,7 @@ static clt_status too_long(int64_t tokens, int64_t context)
              (long long)tokens, (long long)context);
 }
 
-/* Encodes a text or a pair, cut to what the context holds. */
+/* Encodes a text or a pair, cut to the length of the context. */
 static clt_status read_whole(const clt_annotated_rules *rules, clt_encoder *encoder, const clt_json *record,
                              clt_annotated *out)
 {
@@ -254,7 +254,7 @@ static bool byte_of(const char *text, int64_t number, size_t *at)
     return number == 0;
 }
 
-/* Finds the tokens of an answer that is the bytes [begin, end) of the context. */
+/* Finds the tokens of the answer, which is bytes [begin, end) of the context. */
 static clt_status find_answer(clt_annotated *out, size_t begin, size_t end)
 {
     const clt_text_range *range = out->ranges.range + out->first;
@@ -270,7 +270,7 @@ static clt_status find_answer(clt_annotated *out, size_t begin, size_t end)
     return CLT_OK;
 }
 
-/* Checks an answer against the context and keeps its text. The first answer is the one that is trained. */
+/* Checks an answer against the context and keeps its text. Training uses the first answer. */
 static clt_status take_answer(const clt_json *text, const clt_json *start, const char *context,
                               clt_annotated *out)
 {

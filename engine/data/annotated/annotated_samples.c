@@ -22,11 +22,11 @@
 typedef struct reading {
     clt_annotated_samples *samples;
     pthread_mutex_t lock;
-    clt_error error; /* the first failure that no record caused */
+    clt_error error; /* the first failure whose cause is not a record */
 } reading;
 
-/* CLT_EDATA: keeps the thread's error text as the reason why the record cannot be used. Other errors are
- * returned. */
+/* If `status` is CLT_EDATA, keeps the thread's error text as the reason why the record cannot be used.
+ * Returns other errors. */
 static clt_status keep_reason(clt_annotated *a, clt_status status)
 {
     if (status != CLT_EDATA)
@@ -94,7 +94,7 @@ static clt_status need_tokens(const clt_annotated_samples *s)
     return CLT_OK;
 }
 
-/* The name that the config gives for a member; NULL: it gives none. */
+/* A member's name from the config; NULL: the config gives none. */
 static clt_status member_of(const clt_config *config, const char *key, clt_arena *arena, const char **out)
 {
     const char *given = clt_config_string(config, key);
@@ -102,7 +102,7 @@ static clt_status member_of(const clt_config *config, const char *key, clt_arena
     return !*given || *out ? CLT_OK : CLT_ENOMEM;
 }
 
-/* Takes the names of members for all records from the first record whose members have usual names. */
+/* Finds the members' names for all records: those of the first record that has usual names. */
 static clt_status choose_members(clt_annotated_samples *s)
 {
     clt_error first = {0};
@@ -225,9 +225,9 @@ static size_t each_once(const char **list, size_t count)
     return kept;
 }
 
-/* Refuses labels that are numbers if these are hardly classes: `count` classes follow from the largest
- * number, and `seen` of them occur. Ids, for instance, would make a class for each number up to the
- * largest. */
+/* Checks that labels which are numbers can be classes: fails if there would be too many classes, and warns
+ * if few of them occur, as with ids. `count`: number of classes, the largest label plus 1; `seen`: how many
+ * of them occur. */
 static clt_status check_numbers(const clt_annotated_samples *s, int64_t count, size_t seen)
 {
     if (count > MOST_CLASSES)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds entities in labels with BIO names, and counts how many of the predicted ones are right. */
+ * Finds entities in labels with BIO names, and counts how many predicted entities are right. */
 #include "engine/data/annotated/entities.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define OUTSIDE (-1)
-#define COUNTS 3 /* of a type */
+#define COUNTS 3 /* number of counts of a type: there, predicted, right */
 
 /* --- names --- */
 
-/* Sets *type, borrowed, to the type of a name, or NULL for O; false: it is not a name of this kind. */
+/* Sets *type (borrowed) to the type in a BIO name, NULL for O. False: `name` is not a BIO name. */
 static bool read_name(const char *name, const char **type)
 {
     bool outside = strcmp(name, "O") == 0, known = *name && strchr("BIES", *name);

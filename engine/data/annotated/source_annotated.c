@@ -20,7 +20,7 @@
 #include "engine/data/fingerprint.h"
 #include "engine/data/records/table_file.h"
 
-#define OUTSIDE (-10000.0f) /* its exponential is 0, and it is finite in f16 */
+#define OUTSIDE (-10000.0f) /* its exponential is 0, and f16 can hold it */
 
 enum { FIELD_X, FIELD_SEGMENTS, FIELD_DOCUMENT, FIELD_OUTSIDE, FIELDS };
 
@@ -44,7 +44,7 @@ bool clt_annotated_spans(const clt_config *config)
 
 /* --- opening --- */
 
-/* Sets the fields; vocab, classes: 0 if unknown. labelled: with a target. */
+/* Sets the fields. `vocab`, `classes`: 0 if unknown. `labelled`: samples have a target. */
 static void make_fields(clt_source *source, clt_annotated_task task, int64_t context, int64_t vocab,
                         int64_t classes, bool labelled)
 {
@@ -290,7 +290,7 @@ static void annotated_locate(const clt_source *source, int64_t index, int field,
     clt_record_place(&s->texts, s->part.first + s->window[index].record, out);
 }
 
-/* Opening has checked all values against the bounds of the tokenizer, the classes and the context. */
+/* Reads no samples: opening has checked all values against the tokenizer, the classes and the context. */
 static clt_status annotated_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                         int64_t ignore, bool *done)
 {
@@ -320,7 +320,7 @@ static clt_status annotated_fingerprint(const clt_source *source, clt_hash64_sta
         clt_hash64_add(hash, about, sizeof about);
         clt_hash64_add(hash, a->ids.id, a->ids.count * sizeof *a->ids.id);
         clt_hash64_add(hash, a->labels.text, a->labels.length);
-        /* fingerprints of other runs stay the same as in earlier versions */
+        /* only for this task, so that fingerprints of the others stay as in earlier versions */
         if (s->rules.task == CLT_ANNOTATED_NUMBER)
             clt_hash64_add(hash, &a->value, sizeof a->value);
         clt_hash64_add(hash, a->answers.text, a->answers.length);
@@ -336,7 +336,7 @@ static clt_status annotated_scan(const clt_source *source)
 
 /* --- before files are opened --- */
 
-/* Reads all records of a config and names each that cannot be used. */
+/* Reads all records of a config and names each one that cannot be used. */
 static clt_status annotated_check_config(const clt_config *config, clt_file_tell tell, void *context)
 {
     CLT_SCOPED(clt_source) *classes = NULL;

@@ -12,9 +12,9 @@ typedef struct clt_annotated_place {
     const clt_annotated *record;
     int64_t number;  /* number of the record */
     int64_t begin;   /* the first token of B (or of A if there is no B) in this sample */
-    int64_t context; /* place of that token in the row */
+    int64_t context; /* place of that first token in the row */
     int64_t tokens;  /* tokens of B (or of A if there is no B) in this sample */
-    int64_t length;  /* tokens of the row without padding */
+    int64_t length;  /* number of tokens in the row without padding */
 } clt_annotated_place;
 clt_annotated_place clt_annotated_place_of(const clt_annotated_samples *samples, int64_t index);
 

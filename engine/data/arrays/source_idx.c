@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The idx format, which MNIST and its relatives are published in: a big-endian header of 2 zero bytes, a type
- * byte, the number of dimensions, then one 32-bit size per dimension. Plain or packed with gzip. This file
- * knows only the header. */
+ * The idx format, in which MNIST and similar data sets are published. Its big-endian header has 2 zero
+ * bytes, a byte for the type, a byte for the number of dimensions, then a 32-bit size for each dimension.
+ * Files may be packed with gzip. This file knows only the header. */
 #include "engine/data/arrays/source_pair.h"
 #include "engine/data/pixels/augment.h"
 #include "engine/files/fileio.h"
@@ -146,5 +146,5 @@ const clt_source_type clt_source_idx = {
     .eval_hint = CLT_PAIR_EVAL_HINT,
     .input_ends = idx_ends,
     .input_likeness = idx_likeness,
-    .check_file = idx_check_file, /* a file of any name that no other format claims */
+    .check_file = idx_check_file, /* a file with any name whose ending belongs to no other format */
 };

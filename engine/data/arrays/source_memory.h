@@ -7,8 +7,8 @@
 #include "engine/data/data.h"
 
 /* x: (samples, x_shape) f32. y: (samples, y_shape) of y_dtype, CLT_F32 or CLT_I32 (class numbers, checked
- * against the model). Both are borrowed and must stay valid while the source is open. CLT_EDATA for values
- * that are not finite. */
+ * against the model). Both are borrowed and must stay valid while the source is open. Fails with CLT_EDATA
+ * if values are not finite. */
 clt_status clt_source_open_memory(int64_t samples, const float *x, const clt_shape *x_shape, const void *y,
                                   clt_dtype y_dtype, const clt_shape *y_shape, clt_source **out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The .npy format of NumPy, versions 1 to 3: magic, version, header length, a Python dictionary as text, then
- * the array. The dictionary is parsed strictly, with three known keys; nothing in it is ever evaluated. This
+ * The .npy format of NumPy, versions 1 to 3: magic, version, header length, a Python dictionary as text,
+ * then the array. The parser of the dictionary is strict: it knows three keys and evaluates nothing. This
  * file knows only the header. */
 #include "engine/data/arrays/source_npy.h"
 
@@ -19,7 +19,7 @@
 typedef struct npy_scan {
     const char *path;
     const char *text, *at, *end;
-    uint64_t base; /* offset of the text in the file, for messages */
+    uint64_t base; /* offset of the dictionary's text in the file, for messages */
     bool has_descr, has_order, has_shape;
     char descr[NPY_DESCR];
     bool fortran_order;
@@ -92,7 +92,7 @@ static clt_status scan_number(npy_scan *scan, uint64_t *out)
     for (; scan->at < scan->end && *scan->at >= '0' && *scan->at <= '9'; scan->at++)
         if (!clt_mul_u64(value, 10, &value) || !clt_add_u64(value, (uint64_t)(*scan->at - '0'), &value))
             return bad_header(scan, "a size does not fit 64 bits");
-    if (scan->at < scan->end && *scan->at == 'L') /* long integers as Python 2 writes them */
+    if (scan->at < scan->end && *scan->at == 'L') /* the L of a long integer, as Python 2 writes it */
         scan->at++;
     *out = value;
     return CLT_OK;
@@ -174,7 +174,7 @@ static clt_status scan_header(npy_scan *scan)
     return CLT_OK;
 }
 
-/* Number formats by the letters of the dtype string ("descr") after its byte order. */
+/* Number formats, found by the letters that follow the byte order in the dtype string ("descr"). */
 static const struct {
     const char *letters;
     clt_element element;

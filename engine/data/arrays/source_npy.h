@@ -7,7 +7,8 @@
 #include "engine/config/config.h"
 #include "engine/data/array_file.h"
 
-/* A clt_header_reader (source_pair.h): the first dimension of the array counts samples. config: not used. */
+/* A clt_header_reader (source_pair.h): the first dimension of the array counts samples. `config` is not
+ * used. */
 clt_status clt_npy_read_header(clt_array_file *file, const clt_config *config, bool is_target);
 
 #endif

@@ -14,7 +14,7 @@
 
 typedef struct pair_state {
     clt_array_file file[2]; /* x, y */
-    int count;              /* 1: no targets */
+    int count;              /* number of fields; 1: there are no targets */
     bool augmented;
     clt_augment augment;
     int channels, width, height; /* augmented: size of a stored image */
@@ -113,7 +113,7 @@ static clt_status fill_field(clt_source *source, const pair_state *state, int in
     field->name = field_names[index];
     field->dtype = file->dtype;
     field->shape = file->shape;
-    /* Values of type u8 in x are pixels; wider integers are indices. */
+    /* Integers of x are pixels if they are u8, and indices if they are wider. */
     field->is_index = file->dtype != CLT_F32 && (index == 1 || file->dtype != CLT_U8);
     if (field->is_index) {
         int64_t min;
@@ -237,7 +237,8 @@ clt_status clt_pair_augment(clt_source *source, const clt_config *config, clt_sp
     return CLT_OK;
 }
 
-/* Reads the part of an image that the draw selects. A gray image becomes one with three equal channels. */
+/* Reads the part of an image that the random draw selects. A gray image becomes one with three equal
+ * channels. */
 static clt_status read_augmented(const clt_source *source, int64_t index, clt_draw draw, uint8_t *to)
 {
     const pair_state *s = source->state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sources made of two array files, inputs (field x) and targets (field y): idx, npy and raw share everything
- * but the reading of a header. It must not know headers. */
+ * Sources made of two array files, inputs (field x) and targets (field y): the code that idx, npy and raw
+ * share, which is all except the reading of headers. It must not know any header. */
 #ifndef ENGINE_DATA_ARRAYS_SOURCE_PAIR_H
 #define ENGINE_DATA_ARRAYS_SOURCE_PAIR_H
 
@@ -28,13 +28,13 @@ clt_status clt_pair_fingerprint(const clt_source *source, clt_hash64_state *stat
 /* An implementation of check_file for these formats. */
 clt_status clt_pair_check_file(const char *path, clt_header_reader reader, clt_str *out);
 
-/* The shape in the list key (empty: a scalar); CLT_ECONFIG for dimensions below 1, too many of them or too
- * large a sample. */
+/* Reads a shape from the config key `key`, a list (empty: a scalar). CLT_ECONFIG: a dimension is below 1,
+ * there are too many dimensions, or the sample is too large. */
 clt_status clt_source_config_shape(const clt_config *config, const char *key, clt_shape *shape);
 /* The normalisation of the config, checked: finite, std not 0. */
 clt_status clt_source_config_scale(clt_source *source, const clt_config *config);
 
-/* --- what these formats bring to the config --- */
+/* --- config keys of these formats --- */
 
 #define CLT_PAIR_KEYS                                                                                        \
     CLT_KEY_STRINGS("data.path", "[]", "file of the training inputs"),                                       \

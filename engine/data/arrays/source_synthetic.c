@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Synthetic data that can be learned; each sample is a pure function of the seed and its index, nothing is
- * stored. With classes, x is the mean of its class plus noise; without, y is a fixed linear map of x plus
- * noise. Training and evaluation draw different samples of the same distribution. */
+ * Synthetic data that can be learned. Each sample is a pure function of the seed and its index; nothing
+ * is stored. With classes, x is the mean of its class plus noise; without, y is a fixed linear map of x
+ * plus noise. Training and evaluation draw different samples of the same distribution. */
 #include "engine/data/arrays/source_pair.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "engine/base/rng.h"
 #include "engine/base/text.h"
 
-/* Streams of CLT_RNG_DATA, one purpose each. */
+/* Random streams of CLT_RNG_DATA, one for each purpose. */
 enum { STREAM_LABEL = 1, STREAM_MEAN = 2, STREAM_X = 3, STREAM_MAP = 4, STREAM_Y = 5 };
 
 #define SQRT_12 3.46410161513775458705f
@@ -22,7 +22,7 @@ typedef struct synthetic_state {
     int64_t classes;
     int64_t x_elements, y_elements;
     float noise;
-    double scale, mean, std; /* of the config, applied to x */
+    double scale, mean, std; /* normalisation of x, from the config */
     float *map;              /* (x_elements, y_elements), regression only */
 } synthetic_state;
 
@@ -43,7 +43,7 @@ static int64_t label_of(const synthetic_state *state, int64_t index)
     return (int64_t)((uint64_t)word * (uint64_t)state->classes >> 32);
 }
 
-/* Four neighbouring inputs of a sample, x[4*block ...]. */
+/* Makes four neighbouring inputs of a sample, from x[4*block] on. */
 static void x_block(const synthetic_state *state, int64_t index, int64_t label, uint64_t block, float out[4])
 {
     uint32_t word[4];

@@ -7,8 +7,8 @@
 #include "engine/data/chat/chat_text.h"
 #include "engine/json/json.h"
 
-/* Appends text. Of `flags`, marker, apart and trained are used; end and id do not matter. An empty text adds
- * nothing. */
+/* Appends text. Uses the members marker, apart and trained of `flags` and ignores end and id. An empty text
+ * adds nothing. */
 clt_status clt_chat_add_text(clt_chat_text *out, const char *text, clt_chat_part flags);
 /* Appends a token. */
 clt_status clt_chat_add_token(clt_chat_text *out, int64_t id, bool trained);
@@ -19,11 +19,11 @@ void clt_chat_text_clear(clt_chat_text *out);
 
 typedef struct clt_chat_turn {
     clt_chat_role role;
-    const char *text; /* borrowed, as all of the following */
+    const char *text; /* borrowed, like all pointers below */
     bool trained;
-    const clt_json *calls; /* of the assistant: a list of tool calls; NULL: none */
-    const char *call_id;   /* of a tool: the id of the call that it answers; NULL: unknown */
-    const char *reasoning; /* of the assistant: its thoughts before the text; NULL: they may be in the text */
+    const clt_json *calls; /* assistant: a list of tool calls; NULL: none */
+    const char *call_id;   /* tool: the id of the call that it answers; NULL: unknown */
+    const char *reasoning; /* assistant: its thoughts before the text; NULL: they may be in the text */
 } clt_chat_turn;
 /* Appends a conversation as the template writes it. `tools`: a list of the tools that the model may call;
  * NULL: none. `question`: the text ends where the assistant's next answer begins. CLT_EDATA: the template
@@ -31,19 +31,20 @@ typedef struct clt_chat_turn {
 clt_status clt_chat_add_turns(const clt_chat_rules *rules, const clt_chat_turn *turn, size_t count,
                               const clt_json *tools, bool question, clt_chat_text *out);
 
-/* --- chat_tools.c: `turn` has all turns but the system's, and `i` is an index in it --- */
+/* --- chat_tools.c: `turn` lacks the system's turn, and `i` is an index in it --- */
 
-/* CLT_EDATA: the template has no form for tools and the conversation needs one, or the tools are
- * malformed. */
+/* Fails with CLT_EDATA if the conversation has tools and the template has no form for them, or if the tools
+ * are malformed. */
 clt_status clt_chat_check_tools(const clt_chat_template *chat, const clt_chat_turn *turn, size_t count,
                                 const clt_json *tools);
-/* Appends Qwen's description of the tools, which ends the system turn. after_text: that turn has a text. */
+/* Appends Qwen's description of the tools, which ends the system turn. `after_text`: the system turn has a
+ * text. */
 clt_status clt_chat_add_tools_qwen(const clt_json *tools, bool after_text, clt_chat_text *out);
 /* Appends the beginning of a user turn of a conversation with tools, up to its text. */
 clt_status clt_chat_add_tools_user(const clt_chat_template *chat, const clt_json *tools,
                                    const clt_chat_turn *turn, size_t count, size_t i, clt_chat_text *out);
-/* Appends the calls of an assistant's turn. after_text: the turn has a text before them. CLT_EDATA: a call is
- * malformed. */
+/* Appends the calls of an assistant's turn. `after_text`: the turn has a text before the calls. CLT_EDATA: a
+ * call is malformed. */
 clt_status clt_chat_add_calls(const clt_chat_template *chat, const clt_chat_turn *turn, bool after_text,
                               clt_chat_text *out);
 /* Appends the turn of a tool. */

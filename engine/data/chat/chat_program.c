@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes a template as a Jinja program, which other programs read beside exported weights. */
+ * Writes a template as a Jinja program. It is stored beside exported weights, for other programs. */
 #include "engine/data/chat/chat_program.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ static void put_expression(clt_str *out, const char *expression)
         clt_str_printf(out, " + %s", expression);
 }
 
-/* A turn without calls. */
+/* Writes a turn without calls. */
 static void put_turn(clt_str *out, const clt_chat_template *t, clt_chat_role role, const char *dated)
 {
     const char *told = t->tools ? clt_program_told(t->tools, role) : NULL;
@@ -65,8 +65,8 @@ static void put_turn(clt_str *out, const clt_chat_template *t, clt_chat_role rol
     clt_str_append(out, " }}");
 }
 
-/* An answer that may have calls. In the templates of Llama and Mistral the calls replace the text of the
- * answer. */
+/* Writes an answer that may have calls. In the templates of Llama and Mistral the calls replace the text of
+ * the answer. */
 static void put_answer(clt_str *out, const clt_chat_template *t)
 {
     if (t->tools != CLT_CHAT_TOOLS_QWEN) {
@@ -94,15 +94,15 @@ static void put_answer(clt_str *out, const clt_chat_template *t)
     clt_str_append(out, " }}");
 }
 
-/* Before the turns: ns.last becomes the place of the user's last turn. */
+/* A part of the program before the turns: sets ns.last to the index of the user's last turn. */
 static const char find_last[] =
     "{% set ns = namespace(last=messages|length) %}{% for message in messages "
     "%}{% if message['role'] == 'user' and not (message['content'].startswith('<tool_response>') and "
     "message['content'].endswith('</tool_response>')) %}"
     "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}";
 
-/* An answer of a template with thoughts: the block is written if the answer comes after the user's last turn,
- * and omitted before. */
+/* Writes an answer of a template with thoughts. Its block <think> is included if the answer comes after the
+ * user's last turn, else omitted. */
 static void put_thought(clt_str *out, const clt_chat_template *t)
 {
     clt_str_append(
@@ -122,7 +122,8 @@ static void put_thought(clt_str *out, const clt_chat_template *t)
     clt_str_append(out, " }}");
 }
 
-/* The end of a question, for templates with thoughts: an empty block if the model is not to think. */
+/* The text at the end of a question, for templates with thoughts: an empty block <think> if the model is not
+ * to think. */
 static const char *no_thought(const clt_chat_template *t)
 {
     if (t->no_thought)
@@ -133,7 +134,8 @@ static const char *no_thought(const clt_chat_template *t)
                      : "";
 }
 
-/* The system turn of a conversation that has none; `system` NULL: it only describes the tools. */
+/* Writes a system turn for a conversation without one. If `system` is NULL, the turn only describes the
+ * tools. */
 static void put_default_system(clt_str *out, const clt_chat_template *t, const char *system,
                                const char *dated)
 {

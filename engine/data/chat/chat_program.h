@@ -9,11 +9,12 @@
 /* Appends a text as a Jinja string. */
 void clt_program_string(clt_str *out, const char *text);
 
-/* Appends the part of the program before the turns, which sets told.text to the description of the tools. */
+/* Appends the part of the program that comes before the turns and sets told.text to the description of the
+ * tools. */
 void clt_program_tell(clt_str *out, clt_chat_tools kind);
-/* Jinja expressions for a turn of the system or the user: the text before the turn's first words, and the
- * description of tools if this turn has it; NULL: nothing. Qwen's description follows the turn's text, others
- * precede it. */
+/* Jinja expressions for a turn of the system or the user; NULL: nothing. _before: the text before the turn's
+ * own text. _told: the description of tools, if this turn contains it. Qwen's description follows the turn's
+ * text, the others precede it. */
 const char *clt_program_before(clt_chat_tools kind, clt_chat_role role);
 const char *clt_program_told(clt_chat_tools kind, clt_chat_role role);
 /* Jinja expression for the calls of an answer. `raw`: arguments that are a text are written as they are. */

@@ -18,7 +18,7 @@ static const char each_llama[] =
     "{% if messages|length == told.first or messages[told.first]['role'] != 'user' %}"
     "{{ raise_exception('tools are written into the first turn, and that is not of the user') }}{% endif %}";
 
-/* A member that is a text is written as it is; `return` is omitted. */
+/* Members that are texts are written as they are; `return` is omitted. */
 static const char each_mistral[] =
     "{% for tool in tools %}"
     "{% set told.text = told.text + '{\"type\": \"function\", \"function\": {' %}"
@@ -68,8 +68,8 @@ const char *clt_program_told(clt_chat_tools kind, clt_chat_role role)
 
 /* --- calls and answers --- */
 
-/* `text` is the answer's text; the first call begins a new line after it. `raw`: arguments that are a text
- * are JSON already. */
+/* `text` is the answer's text. If it is not empty, the first call begins a new line. `raw`: arguments that
+ * are a text are JSON already. */
 #define CALLS_QWEN(arguments)                                                                                \
     "{% if message['tool_calls'] %}{% for each in message['tool_calls'] %}"                                  \
     "{% set call = each['function'] if each['function'] else each %}"                                        \

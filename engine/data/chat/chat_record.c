@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records of JSON, in the forms that data sets for fine-tuning have, into parts of text. */
+ * Turns records of JSON, in the forms that data sets for fine-tuning have, into parts of text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #define IGNORED_LABEL (-100) /* the label by which transformers marks a token that is not trained */
 
-/* A conversation: its turns, and the texts that were put together for them. */
+/* A conversation: its turns, and texts that were joined for them. */
 typedef struct turns {
     clt_chat_turn *turn;
     size_t count, capacity;
@@ -62,8 +62,8 @@ static clt_status role_of(const char *word, clt_chat_role *out)
              word);
 }
 
-/* Whether a message is trained: its "weight" is 0 or 1, or "train" is true or false; by default it is
- * trained. */
+/* Sets *trained: whether a message is trained. Its "weight" (0 or 1) or "train" (true or false) says so; a
+ * message without them is trained. */
 static clt_status weight_of(const clt_json *message, bool *trained)
 {
     const clt_json *weight = clt_json_get(message, "weight"), *train = clt_json_get(message, "train");
@@ -81,7 +81,8 @@ static clt_status weight_of(const clt_json *message, bool *trained)
     return CLT_OK;
 }
 
-/* Adds a turn. `owned`: its text if that is not borrowed; the list takes ownership, also on failure. */
+/* Adds a turn. `owned`: its text if it must be freed, else NULL; the list takes ownership, also on
+ * failure. */
 static clt_status add_turn(turns *t, clt_chat_turn turn, char *owned)
 {
     clt_status status = clt_grow(&t->owned, &t->owned_capacity, t->count + 1, sizeof *t->owned, "turns");
@@ -114,7 +115,7 @@ static clt_status calls_of(const clt_json *message, clt_chat_role role, const cl
     return CLT_OK;
 }
 
-/* A member that may be missing, or null: then *out is NULL. */
+/* Finds a member that may be missing or null; then *out is NULL. */
 static clt_status optional_text(const clt_json *message, const char *name, const char **out)
 {
     *out = NULL;
@@ -200,7 +201,7 @@ static clt_status read_messages(const clt_chat_rules *rules, const clt_json *rec
     return add_conversation(rules, record, &t, out);
 }
 
-/* Appends the tokens that the tokenizer puts before every text. */
+/* Appends the tokens that the tokenizer adds before every text. */
 static clt_status add_before(const clt_chat_rules *rules, clt_chat_text *out)
 {
     size_t count;
@@ -210,7 +211,7 @@ static clt_status add_before(const clt_chat_rules *rules, clt_chat_text *out)
     return CLT_OK;
 }
 
-/* Appends the end of a text: the tokens that the tokenizer puts there, and its end-of-text token. */
+/* Appends the tokens that the tokenizer adds after a text, and its end-of-text token. */
 static clt_status add_after(const clt_chat_rules *rules, clt_chat_text *out)
 {
     size_t count;
@@ -249,7 +250,7 @@ static clt_status read_pair(const clt_chat_rules *rules, const clt_json *record,
     return add_pair(rules, prompt, completion, out);
 }
 
-/* With a template the instruction and its input are a question; without one they are inserted into Alpaca's
+/* With a template, instruction and input become a question; without one, they are inserted into Alpaca's
  * text. */
 static clt_status read_alpaca(const clt_chat_rules *rules, const clt_json *record, clt_chat_text *out)
 {

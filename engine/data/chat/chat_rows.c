@@ -8,14 +8,14 @@
 
 #define NONE (-1)
 
-/* Rows by the room that they have left, in tokens: a list of rows for each room, and a bit for each list that
- * is not empty. */
+/* Rows that are not full, sorted by their room, the number of tokens that still fit: a list of rows for each
+ * room, and a bit for each list that is not empty. */
 typedef struct by_room {
     int64_t room; /* room of an empty row */
     /* (room + 1) the row that was added last to the list of this room; NONE: the list is empty */
     int64_t *head;
     int64_t *before;  /* (rows) the row that was added to the list before this one */
-    uint64_t *filled; /* (room / 64 + 1) bits */
+    uint64_t *filled; /* (room / 64 + 1) words; bit r is set if the list of room r is not empty */
 } by_room;
 
 static void put_row(by_room *b, int64_t row, int64_t left)
@@ -25,7 +25,8 @@ static void put_row(by_room *b, int64_t row, int64_t left)
     b->filled[left / 64] |= UINT64_C(1) << (left % 64);
 }
 
-/* Removes the fullest row that still has room for `need` tokens; NONE: there is none. *left: its room. */
+/* Removes the fullest row that still has room for `need` tokens; NONE: there is no such row. *left: the room
+ * of the row. */
 static int64_t take_row(by_room *b, int64_t need, int64_t *left)
 {
     uint64_t bits = b->filled[need / 64] & (UINT64_MAX << (need % 64));
@@ -42,7 +43,8 @@ static int64_t take_row(by_room *b, int64_t need, int64_t *left)
     return row;
 }
 
-/* order: the samples by decreasing length, equal ones in their order (a counting sort). */
+/* Writes the samples by decreasing length to `order`; samples of equal length keep their order (a counting
+ * sort). */
 static clt_status sort_falling(const int64_t *length, int64_t n, int64_t room, int64_t *order)
 {
     CLT_FREED int64_t *begin = NULL;
@@ -56,7 +58,7 @@ static clt_status sort_falling(const int64_t *length, int64_t n, int64_t room, i
     return CLT_OK;
 }
 
-/* row[i] becomes the row of sample i. */
+/* Sets row[i] to the row of sample i. */
 static clt_status pack_best(const int64_t *length, const int64_t *order, int64_t n, int64_t room,
                             int64_t *row, int64_t *count)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packing: which samples share a row of a batch. A pure function of lengths; it knows no tokens. */
+ * Packing: which samples share a row of a batch. A pure function of the samples' lengths; it knows no
+ * tokens. */
 #ifndef ENGINE_DATA_CHAT_CHAT_ROWS_H
 #define ENGINE_DATA_CHAT_CHAT_ROWS_H
 
@@ -10,7 +11,7 @@
 typedef enum clt_chat_packing {
     /* best fit decreasing: the longest sample first, each into the fullest row that has room */
     CLT_CHAT_BEST,
-    CLT_CHAT_NEXT, /* in their order: a sample that does not fit into the row begins the next row */
+    CLT_CHAT_NEXT, /* samples in their order: one that does not fit into the current row begins the next */
     CLT_CHAT_NONE  /* one sample in each row */
 } clt_chat_packing;
 
@@ -21,8 +22,8 @@ typedef struct clt_chat_rows {
     int64_t *sample; /* (samples) */
 } clt_chat_rows;
 
-/* Packs n samples of length[i] <= room tokens into rows of `room` tokens. The result depends on the lengths
- * alone. Free it by clt_chat_rows_free. */
+/* Packs n samples of length[i] <= room tokens into rows of `room` tokens. The result depends only on the
+ * lengths. Free it with clt_chat_rows_free. */
 clt_status clt_chat_pack(const int64_t *length, int64_t n, int64_t room, clt_chat_packing how,
                          clt_chat_rows *out);
 void clt_chat_rows_free(clt_chat_rows *rows);

@@ -16,7 +16,7 @@
 
 typedef struct block {
     clt_chat_tokens tokens;
-    clt_error error; /* a failure that no record caused */
+    clt_error error; /* a failure whose cause is not a record */
 } block;
 
 typedef struct encoding {
@@ -35,8 +35,7 @@ static bool names_special(const clt_chat_samples *s, const clt_chat_text *text)
     return false;
 }
 
-/* Counts the targets of a sample; cuts or refuses it if it is too long. `from`: its first token in
- * `tokens`. */
+/* Counts the targets of a sample. If the sample is too long, cuts or refuses it. */
 static clt_status measure(const clt_chat_samples *s, const clt_chat_tokens *tokens, clt_chat_sample *sample)
 {
     int64_t most = s->context + 1, all = 0;
@@ -64,7 +63,7 @@ static clt_status measure(const clt_chat_samples *s, const clt_chat_tokens *toke
     return CLT_OK;
 }
 
-/* made: memory for a record that is a row of a table. */
+/* Encodes a record. `made`: memory for the JSON text of a record that is a row of a table. */
 static clt_status encode_record(clt_chat_samples *s, clt_encoder *encoder, clt_str *made, clt_chat_text *text,
                                 clt_chat_tokens *out, clt_chat_sample *sample)
 {
@@ -80,7 +79,7 @@ static clt_status encode_record(clt_chat_samples *s, clt_encoder *encoder, clt_s
     return measure(s, out, sample);
 }
 
-/* Encodes a record. If the record cannot be used, only the reason is kept, and no token. */
+/* Encodes a record. If it cannot be used, keeps only the reason and none of its tokens. */
 static clt_status encode_or_keep(clt_chat_samples *s, clt_encoder *encoder, clt_str *made,
                                  clt_chat_text *text, clt_chat_tokens *out, clt_chat_sample *sample)
 {

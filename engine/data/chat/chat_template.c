@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of templates, and recognising the template of a published model. */
+ * The table of templates, and functions that recognise the template of a published model. */
 #include "engine/data/chat/chat_template.h"
 
 #include <string.h>
@@ -115,7 +115,7 @@ clt_status clt_chat_template_dated(const clt_chat_template *chat, const char *da
     return clt_str_check(out);
 }
 
-/* True if an export of this project writes this program for the template. */
+/* True if this is the program that this project's export writes for the template. */
 static clt_status is_own_program(const clt_chat_template *chat, const char *text, bool *is)
 {
     CLT_SCOPED(clt_str) own = {0};
@@ -124,8 +124,8 @@ static clt_status is_own_program(const clt_chat_template *chat, const char *text
     return CLT_OK;
 }
 
-/* The template whose program this is; NULL: it is unknown. A newline at the end is ignored, because Jinja
- * drops it. */
+/* Finds the template from its program; NULL: the program is unknown. A newline at its end is ignored,
+ * because Jinja drops it. */
 static clt_status find_program(char *text, const clt_chat_template **out)
 {
     char hash[CLT_SHA256_TEXT];
@@ -143,7 +143,7 @@ static clt_status find_program(char *text, const clt_chat_template **out)
     return CLT_OK;
 }
 
-/* The program in a tokenizer_config.json: a text, or the one named "default" in a list; NULL: there is
+/* The program in a tokenizer_config.json: a text, or a list whose entry "default" is taken; NULL: there is
  * none. */
 static const char *program_of(const clt_json *root)
 {
@@ -160,8 +160,8 @@ static const char *program_of(const clt_json *root)
 
 #define MAX_PROGRAM ((size_t)1 << 20)
 
-/* Reads the program; *text (to be freed) stays NULL if there is none. *path: the file where it is, or should
- * be; in `arena`. */
+/* Reads the program; *text (to be freed) stays NULL if there is none. *path, in `arena`: the file that
+ * contains it or should contain it. */
 static clt_status read_program(const char *tokenizer, clt_arena *arena, char **text, const char **path)
 {
     CLT_FREED char *file = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A sample for fine-tuning as parts of text, each trained or not, made from a record of JSON, and its
- * tokens. It knows nothing of files, rows or models. */
+ * A sample for fine-tuning, made from a record of JSON: its text in parts, each of which is trained or
+ * not, and its tokens. It knows nothing of files, rows or models. */
 #ifndef ENGINE_DATA_CHAT_CHAT_TEXT_H
 #define ENGINE_DATA_CHAT_CHAT_TEXT_H
 
@@ -9,10 +9,10 @@
 #include "engine/data/tokenizer/tokenizer.h"
 
 typedef struct clt_chat_part {
-    size_t end;   /* where it ends in the text; it begins where the part before it ends */
+    size_t end;   /* offset of its end in the text; it begins where the previous part ends */
     int64_t id;   /* the part is this token and has no text; -1: it is text */
     bool marker;  /* text of the template: a special token's name in it becomes that token */
-    bool apart;   /* its tokens do not depend on the text before it */
+    bool apart;   /* it is encoded separately from the text before it */
     bool trained; /* its tokens are targets of the training */
 } clt_chat_part;
 
@@ -28,7 +28,7 @@ CLT_SCOPED_VALUE(clt_chat_text, clt_chat_text_free)
 typedef enum clt_chat_trained {
     CLT_CHAT_COMPLETIONS, /* all turns of the assistant, or the completion */
     CLT_CHAT_LAST,        /* the last turn of the assistant */
-    CLT_CHAT_ALL          /* everything but the token that begins a text */
+    CLT_CHAT_ALL          /* everything except the token that begins a text */
 } clt_chat_trained;
 
 /* How records become texts. */
@@ -36,13 +36,13 @@ typedef struct clt_chat_rules {
     const clt_tokenizer *tokenizer;
     const clt_chat_template *chat; /* NULL: there is none, for the reason `why_none` */
     const char *why_none;
-    const char *system; /* replaces the template's system turn in conversations without one; "": none */
-    const char *date;   /* replaces the template's date; "": none */
+    const char *system; /* replaces the template's text of an added system turn; "": no change */
+    const char *date;   /* replaces the template's date; "": no change */
     clt_chat_trained trained;
 } clt_chat_rules;
 
-/* Checks that the tokenizer has each token that the template needs as one special token. CLT_EDATA names the
- * missing ones. */
+/* Checks that each marker which the template needs is one special token of the tokenizer. CLT_EDATA names
+ * the missing ones. */
 clt_status clt_chat_rules_check(const clt_chat_rules *rules);
 
 /* Fills `out` with the parts of a record, one JSON object:
@@ -57,8 +57,8 @@ clt_status clt_chat_rules_check(const clt_chat_rules *rules);
  * CLT_EDATA: the record has none of these forms, an unknown role, an empty answer, or nothing to train on. */
 clt_status clt_chat_read(const clt_chat_rules *rules, const char *line, size_t size, clt_chat_text *out);
 
-/* Fills `out` with the conversation of one user turn, up to where the assistant's answer begins: the prompt
- * of a generation. */
+/* Fills `out` with the prompt of a generation: a conversation with one turn of the user, which ends where
+ * the assistant's answer begins. */
 clt_status clt_chat_question(const clt_chat_rules *rules, const char *text, clt_chat_text *out);
 
 /* The token that ends an answer. */

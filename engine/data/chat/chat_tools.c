@@ -9,7 +9,7 @@
 
 #include "engine/data/chat/chat_parts.h"
 
-#define ID_LENGTH 9 /* characters of a call's id in Mistral's template */
+#define ID_LENGTH 9 /* number of characters of a call's id in Mistral's template */
 
 static const clt_chat_part template_text = {.marker = true};
 
@@ -110,9 +110,9 @@ static clt_status add_value(clt_chat_text *out, const clt_json *value, int inden
     return clt_chat_add_text(out, text.text, (clt_chat_part){.trained = trained});
 }
 
-/* --- what is wrong with calls --- */
+/* --- checks of calls --- */
 
-/* The member of a call with this name, as a text; CLT_EDATA if it is missing or no text. */
+/* The member of a call with this name, as a text; CLT_EDATA: it is missing or not a text. */
 static clt_status text_member(const clt_json *object, const char *name, const char **out)
 {
     const clt_json *value = clt_json_get(object, name);
@@ -133,7 +133,8 @@ static clt_status check_id(const char *id, const char *what)
     return CLT_OK;
 }
 
-/* The object with name and arguments of one call. Qwen's templates accept it without "function" around it. */
+/* Finds the object with the name and the arguments of a call. Qwen's templates accept it without "function"
+ * around it. */
 static clt_status function_of(clt_chat_tools kind, const clt_json *call, const clt_json **out)
 {
     const char *name;
@@ -245,14 +246,14 @@ clt_status clt_chat_add_tools_user(const clt_chat_template *chat, const clt_json
         return add_tools_llama(tools, out);
     }
     if (chat->tools == CLT_CHAT_TOOLS_MISTRAL && strcmp(turn[i].text, turn[last].text) == 0)
-        /* the template compares contents: a turn that equals the last one gets the tools, too */
+        /* Mistral's template compares texts: a turn whose text equals the last one's gets the tools, too */
         CLT_TRY(add_tools_mistral(tools, out));
     return clt_chat_add_text(out, chat->open[CLT_CHAT_USER], template_text);
 }
 
 /* --- calls --- */
 
-/* Appends {"name": ..., "KEY": arguments}. raw: arguments that are a text are JSON already. */
+/* Appends {"name": ..., "KEY": arguments}. `raw`: arguments that are a text are already JSON. */
 static clt_status add_call(const clt_json *function, const char *key, bool raw, bool trained,
                            clt_chat_text *out)
 {
@@ -269,7 +270,7 @@ static clt_status add_call(const clt_json *function, const char *key, bool raw, 
     return clt_chat_add_text(out, text.text, (clt_chat_part){.trained = trained});
 }
 
-/* One of Mistral's calls: the whole object "function", with the call's id as its last member. */
+/* Appends a call in Mistral's form: the whole object "function", with the call's id as its last member. */
 static clt_status add_call_mistral(const clt_json *call, const clt_json *function, bool trained,
                                    clt_chat_text *out)
 {

@@ -91,7 +91,7 @@ static clt_status add_content(const clt_chat_template *chat, const clt_chat_turn
     return add_bytes(out, from, (size_t)(end - from), turn->trained);
 }
 
-/* True if a turn is the user's, and not a tool's answer in the user's name. */
+/* True for a turn of the user whose text is not a tool's answer. */
 static bool is_query(const clt_chat_turn *turn)
 {
     static const char open[] = "<tool_response>";
@@ -145,8 +145,8 @@ static void split_thought(const clt_chat_turn *turn, piece *thought, piece *rest
     *rest = without_lines(after_last(*rest, "</think>"), true, false);
 }
 
-/* Appends an answer of a template with thoughts, without the markers around it. *text: the answer has a
- * text. */
+/* Appends an answer of a template with thoughts, without the markers around it. *text: whether the answer
+ * has a text besides its thoughts. */
 static clt_status add_thought(const clt_chat_rules *rules, const talk *t, size_t i, clt_chat_text *out,
                               bool *text)
 {
@@ -173,7 +173,7 @@ static clt_status add_end(const clt_chat_rules *rules, const char *marker, bool 
                   : clt_chat_add_role(rules, CLT_TOKEN_END_OF_TEXT, trained, out);
 }
 
-/* The text between one turn and the next. */
+/* Appends the text that follows a turn. */
 static clt_status add_close(const clt_chat_rules *rules, const clt_chat_turn *turn, clt_chat_text *out)
 {
     const clt_chat_template *chat = rules->chat;
@@ -188,7 +188,7 @@ static clt_status add_assistant(const clt_chat_rules *rules, const talk *t, size
     const clt_chat_template *chat = rules->chat;
     const clt_chat_turn *turn = &t->turn[i];
     bool text = turn->text[0] != '\0', mistral = chat->tools == CLT_CHAT_TOOLS_MISTRAL;
-    /* Llama and Mistral write a turn with calls without its text */
+    /* in the templates of Llama and Mistral, a turn with calls has no text */
     bool alone = turn->calls && (chat->tools == CLT_CHAT_TOOLS_LLAMA || mistral);
     CLT_TRY(clt_chat_add_text(out, mistral && alone ? "" : chat->open[CLT_CHAT_ASSISTANT], template_text));
     if (chat->thinks)
@@ -216,8 +216,8 @@ static clt_status add_turn(const clt_chat_rules *rules, const talk *t, size_t i,
     return add_close(rules, turn, out);
 }
 
-/* Appends the system turn, with the description of tools. Its text is the conversation's (`own` NULL: it has
- * none), else the config's or the template's. */
+/* Appends the system turn, with the description of tools. `own`: the conversation's system turn; NULL: it
+ * has none, and the text comes from the config or the template. */
 static clt_status add_system(const clt_chat_rules *rules, const clt_chat_turn *own, const clt_json *tools,
                              clt_chat_text *out)
 {
@@ -247,7 +247,7 @@ static clt_status add_system(const clt_chat_rules *rules, const clt_chat_turn *o
 
 static clt_status check_order(const clt_chat_template *chat, const clt_chat_turn *turn, size_t count)
 {
-    size_t place = 0; /* calls and answers of tools do not count */
+    size_t place = 0; /* number of turns so far, without calls and answers of tools */
     for (size_t i = 0; i < count && chat->alternate; i++) {
         if (turn[i].role == CLT_CHAT_TOOL || turn[i].calls)
             continue;
@@ -271,7 +271,7 @@ clt_status clt_chat_add_turns(const clt_chat_rules *rules, const clt_chat_turn *
     bool system = count > 0 && turn[0].role == CLT_CHAT_SYSTEM;
     const talk t = {turn + system, count - system, tools};
     CLT_TRY(clt_chat_check_tools(chat, t.turn, t.count, tools));
-    if (!system || !chat->no_system) /* otherwise add_system refuses it with its own message */
+    if (!system || !chat->no_system) /* add_system refuses a system turn that the template lacks */
         CLT_TRY(check_order(chat, t.turn, t.count));
     if (chat->begin)
         CLT_TRY(clt_chat_add_role(rules, CLT_TOKEN_BEGIN, false, out));
@@ -344,13 +344,13 @@ clt_status clt_chat_rules_check(const clt_chat_rules *rules)
     return CLT_OK;
 }
 
-/* A run: parts [first, last) of a text, which are encoded together. */
+/* Parts [first, last) of a text, which are encoded together. */
 typedef struct run {
     size_t first, last, begin, end; /* begin, end: bytes of the text */
 } run;
 
-/* The run that begins with part `first`. It ends before a part that is encoded separately or begins with a
- * special token, since no token crosses the beginning of such a part. */
+/* The run that begins with part `first`. It ends before the next part that is encoded separately, is a
+ * token, or begins with a special token: no token crosses the beginning of such a part. */
 static run run_of(const clt_tokenizer *t, const clt_chat_text *text, size_t first)
 {
     size_t begin = first > 0 ? text->part[first - 1].end : 0;
@@ -374,8 +374,8 @@ static clt_status mark_trained(clt_chat_tokens *out, size_t from, size_t to, boo
     return CLT_OK;
 }
 
-/* How the encoder treats the beginning of the text of part `first`. Before a record that is not a
- * conversation there are only the tokenizer's own tokens, so that its text begins after them. */
+/* How the encoder treats the beginning of part `first`. In a record that is not a conversation, only the
+ * tokenizer's own tokens precede the text, so that the text counts as beginning after them. */
 static clt_text_start start_of(const clt_chat_text *text, size_t first)
 {
     bool any = first > 0 && text->part[first - 1].end > 0;
@@ -398,8 +398,8 @@ static clt_status encode_to(clt_encoder *encoder, const clt_chat_text *text, con
                              start_of(text, r->first), out);
 }
 
-/* Encodes a run as one text. To find where a part ends, the text up to its end is encoded as well: the part
- * ends where the two lists of tokens begin to differ. */
+/* Encodes a run as one text. To find where a part ends, the run's text up to that end is encoded, too: the
+ * part's tokens end where this list of tokens first differs from the list of the whole run. */
 static clt_status encode_run(clt_encoder *encoder, const clt_chat_text *text, const run *r,
                              clt_chat_tokens *out)
 {

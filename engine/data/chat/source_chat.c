@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Samples for fine-tuning: records of JSON (chat_text.h), several of them in a row of model.context
- * tokens. Fields of a row: x, its tokens; y, the token that follows each, or -1 where none is trained;
- * with packing also document, a number for each token that is the same for the tokens of one sample, and
- * position, the place of each token in its sample, so that samples of a row do not see each other. The last
- * token of a sample is a target only and takes no place in the row. */
+ * tokens. Fields of a row: x, its tokens; y, the token that follows each of them, or -1 if that token is
+ * not trained. With packing there are two more fields, so that attention stays within a sample: document,
+ * a number that all tokens of a sample share, and position, the place of each token in its sample. The
+ * last token of a sample is only a target and takes no place in the row. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ typedef struct chat_state {
     clt_chat_samples samples;
     int64_t *good; /* (n_good) indices of the samples that can be used */
     int64_t n_good;
-    clt_chat_rows rows; /* its samples are indices of `good` */
+    clt_chat_rows rows; /* the packed rows; their samples are indices of `good` */
     bool packed;
     uint32_t padding; /* the token that fills up a row */
 } chat_state;
@@ -64,7 +64,7 @@ static clt_status pack(const clt_config *config, chat_state *state)
     return clt_chat_pack(length, state->n_good, s->context, how, &state->rows);
 }
 
-/* Sets the fields for rows of `context` tokens of a vocabulary (0: unknown). */
+/* Sets the fields for rows of `context` tokens. `vocab`: size of the vocabulary (0: unknown). */
 static void make_fields(clt_source *source, int64_t context, int64_t vocab, bool packed)
 {
     clt_shape row = clt_shape1(context);
@@ -163,8 +163,8 @@ static void put_id(const clt_source *source, void *dst, int64_t i, uint32_t id)
         ((int32_t *)dst)[i] = (int32_t)id;
 }
 
-/* Writes element i of a field: the token at `token`, or padding (`token` NULL). `begin` is the first element
- * of the sample or of the padding. */
+/* Writes element i of a field for the token at `token`, or for padding (`token` NULL). `begin` is the first
+ * element of the sample or of the padding. */
 static void put(const clt_source *source, int field, void *dst, int64_t i, int64_t begin,
                 const uint32_t *token)
 {
@@ -264,7 +264,7 @@ static void chat_advise(const clt_source *source)
 
 /* --- before files are opened --- */
 
-/* Reads all records of a config and names each that cannot be used. */
+/* Reads all records of a config and names each one that cannot be used. */
 static clt_status chat_check_config(const clt_config *config, clt_file_tell tell, void *context)
 {
     bool wanted = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes data.json from an open source, and reads it from a checkpoint, which may come from anywhere, so
- * every member is checked. It knows nothing else of checkpoints. */
+ * Writes data.json from an open source, and reads it from a checkpoint. A checkpoint may come from
+ * anywhere, so every member is checked. It knows nothing else of checkpoints. */
 #include "engine/data/facts/data_facts.h"
 
 #include <inttypes.h>
@@ -344,7 +344,7 @@ static clt_status read_fields(const reading *r, clt_data_facts *facts)
     return CLT_OK;
 }
 
-/* Control characters are refused in names too. */
+/* Control characters are refused in class names, too. */
 static clt_status read_class_names(const reading *r, clt_data_facts *facts)
 {
     const clt_json *list = clt_json_get(r->object, "class_names");
@@ -453,7 +453,7 @@ bool clt_data_facts_ours(const char *text, size_t length)
     return clt_json_is(clt_json_get(clt_json_root(doc), "format"), FORMAT_NAME);
 }
 
-/* --- in words --- */
+/* --- as a short text for people --- */
 
 void clt_data_facts_words(const clt_data_facts *facts, clt_str *out)
 {
@@ -488,7 +488,8 @@ static void facts_close(clt_source *source)
     (void)source;
 }
 
-/* The training run has checked its data against the model, so only a config of another run fails here. */
+/* The training run has checked its data against the model, so this fails only for the config of another
+ * run. */
 static clt_status facts_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                     int64_t ignore, bool *done)
 {

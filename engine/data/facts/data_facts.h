@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Facts about the training data, taken when it was opened: shapes and types of its fields, classes,
- * vocabulary, counts, and a fingerprint of its content. A checkpoint keeps this as data.json, so that
- * generation, evaluation and prediction do not need the training data, and so that a resumed run can
+ * Facts about the training data, collected when it was opened: shapes and types of its fields, classes,
+ * vocabulary, counts, and a fingerprint of its content. A checkpoint keeps these facts as data.json, so
+ * that generation, evaluation and prediction do not need the training data, and so that a resumed run can
  * recognise data that has moved. */
 #ifndef ENGINE_DATA_FACTS_DATA_FACTS_H
 #define ENGINE_DATA_FACTS_DATA_FACTS_H
@@ -18,56 +18,56 @@
 typedef struct clt_data_facts_field {
     char name[32]; /* "x", "y" */
     clt_dtype dtype;
-    clt_shape shape; /* of one sample, without the batch dimension */
+    clt_shape shape; /* shape of one sample, without the batch dimension */
     bool is_index;
     int64_t max_value; /* is_index: largest value; -1: unknown */
 } clt_data_facts_field;
 
 typedef struct clt_data_facts {
     char type[32];         /* data.type */
-    char description[512]; /* one line for people, as the source describes itself */
+    char description[512]; /* the source's description, one line for people */
     int64_t samples;
-    int64_t bytes;  /* of the raw data */
-    int64_t tokens; /* of text and tokens, in the training part; 0: the data is not made of tokens */
+    int64_t bytes;  /* size of the raw data */
+    int64_t tokens; /* number of tokens in the training part; 0: the data has no tokens */
     int n_fields;
     clt_data_facts_field fields[CLT_MAX_FIELDS];
-    double scale, mean, std; /* see clt_source */
+    double scale, mean, std; /* normalisation of x, as in clt_source */
     int channels;            /* channels with their own mean and std; see clt_source */
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
     int64_t classes;       /* number of classes, when the target of a sample is a class; else 0 */
     int64_t n_class_names; /* 0: the classes have no names */
-    clt_str class_names;   /* one after the other, each with its final NUL */
-    int64_t vocabulary;    /* tokens that the tokenizer has; 0: there is no tokenizer */
+    clt_str class_names;   /* all names in a row, each with its final NUL */
+    int64_t vocabulary;    /* number of the tokenizer's tokens; 0: there is no tokenizer */
     /* mean bytes of text per token in the training part; 0: unknown; 1 for the byte tokenizer */
     double bytes_per_token;
     char tokenizer[32];                     /* "bytes", "bpe" (tokenizer.json is beside data.json) or "" */
     uint64_t tokenizer_hash;                /* clt_tokenizer_hash; 0 without a tokenizer */
     char chat[32];                          /* the chat template of the samples; "": they have none */
-    char fingerprint[CLT_HASH64_TEXT];      /* of the training data; "": unknown */
-    char eval_fingerprint[CLT_HASH64_TEXT]; /* of the evaluation data; "": none, or it is unknown */
+    char fingerprint[CLT_HASH64_TEXT];      /* for the training data; "": unknown */
+    char eval_fingerprint[CLT_HASH64_TEXT]; /* for the evaluation data; "": unknown, or no such data */
     /* hash of the list of objects (clt_data_paths_listed); "": no object storage */
     char listed[CLT_HASH64_TEXT];
     clt_table *table; /* facts of a table, in `arena`; NULL: the data is not a table */
     clt_arena *arena;
-    /* The folder to which relative paths of the config refer, where the training was started: as an absolute
-     * path, and as a path relative to the run folder. "": unknown. */
+    /* The folder in which the training was started, to which relative paths of the config refer: its
+     * absolute path, and its path relative to the run folder. "": unknown. */
     char folder[1024], folder_from_run[1024];
 } clt_data_facts;
 
-/* Fills in the facts from an open training source; eval may be NULL. The caller sets `listed` and the
- * fingerprints of remote data, which need much of it to be downloaded, and frees the facts, even after a
- * failure. */
+/* Fills in the facts from an open training source; `eval` may be NULL. The caller sets `listed` and the
+ * fingerprints of remote data, since computing these downloads much of the data. The caller frees the facts,
+ * even after a failure. */
 clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts);
 void clt_data_facts_free(clt_data_facts *facts);
 CLT_SCOPED_VALUE(clt_data_facts, clt_data_facts_free)
 
-/* The name of a class, NULL: it has none. */
+/* The name of a class; NULL: it has none. */
 const char *clt_data_facts_class(const clt_data_facts *facts, int64_t index);
 
 /* Appends the text of data.json. */
 clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out);
-/* Reads data.json. `source` is the file's name for messages. CLT_ECHECKPOINT names the member that is
- * missing or wrong, or the newer format. The caller frees the facts after a success. */
+/* Reads data.json. `source` is the file's name for messages. The message of CLT_ECHECKPOINT names the member
+ * that is missing or wrong, or says that the format is newer. The caller frees the facts after a success. */
 clt_status clt_data_facts_parse(const char *text, size_t length, const char *source, clt_data_facts *facts);
 /* True if the text is a data.json of cltrain: JSON with its "format". */
 bool clt_data_facts_ours(const char *text, size_t length);

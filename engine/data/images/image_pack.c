@@ -171,7 +171,7 @@ typedef struct packed_image {
 typedef struct packing {
     const clt_pack_options *o;
     clt_image_list list;
-    int64_t first; /* number of the first image in `images` */
+    int64_t first; /* number of the image that is first in `images` */
     packed_image *images;
     clt_pack_record *records;
     clt_str names; /* names of classes, then of images */

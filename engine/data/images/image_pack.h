@@ -15,7 +15,7 @@
 #define CLT_PACK_MAGIC "CLTIMGS1" /* the first bytes of a pack */
 
 typedef struct clt_pack_record {
-    uint64_t offset, name, hash; /* `name`: byte offset of the image's name in the names */
+    uint64_t offset, name, hash; /* `name`: offset of the image's name in the list of names, in bytes */
     uint32_t size;
     int32_t class_number;
     uint16_t width, height; /* size of stored pixels of three bytes; 0: an encoded image */
@@ -30,22 +30,22 @@ typedef struct clt_image_pack {
     const char *names;
 } clt_image_pack;
 
-/* Whether a file begins like a pack. */
+/* True if a file begins like a pack. */
 bool clt_is_image_pack(const char *path);
-/* clt_pack_open: maps the file and checks the whole index. CLT_EDATA says what is wrong. Close it even if it
- * fails. */
+/* clt_pack_open: maps the file and checks the whole index. The message of CLT_EDATA says what is wrong.
+ * Close it even if it fails. */
 clt_status clt_pack_open(const char *path, clt_arena *arena, clt_image_pack *pack);
 void clt_pack_close(clt_image_pack *pack);
 void clt_pack_image(const clt_image_pack *pack, int64_t index, clt_stored_image *out);
 /* Tells a remote file that an image will be read soon. */
 void clt_pack_want(const clt_image_pack *pack, int64_t index);
 const char *clt_pack_name(const clt_image_pack *pack, int64_t index);
-/* Compares an image with its hash. */
+/* Checks an image against its hash. */
 clt_status clt_pack_check(const clt_image_pack *pack, int64_t index);
 
 typedef struct clt_pack_options {
     const char *folder, *out;
-    int resize;     /* above 0: store pixels whose shorter side is at most this */
+    int resize;     /* above 0: store pixels, with images reduced to at most this shorter side */
     bool skips_bad; /* skip images that cannot be decoded; else the first one is an error */
     clt_status (*progress)(void *context, int64_t done, int64_t total);
     void (*message)(void *context, const char *line); /* called for each image that is skipped */
@@ -55,7 +55,7 @@ typedef struct clt_pack_result {
     int64_t images, classes, left_out;
     uint64_t bytes;
 } clt_pack_result;
-/* clt_pack_write: every image is decoded once to check it. The file appears when it is complete. */
+/* clt_pack_write: decodes every image once to check it. The file appears only when it is complete. */
 clt_status clt_pack_write(const clt_pack_options *options, clt_pack_result *result);
 
 #endif

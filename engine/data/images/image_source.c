@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Makes samples of images: augmentation, mixtures, and replacement of bad samples. Reading is a pure
- * function of index and draw; the next good sample replaces a bad one, whatever was read before. */
+ * function of index and draw: a bad sample is replaced by the next good one, whatever was read before. */
 #include "engine/data/images/image_source.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static bool mixes(const clt_config *config)
     return clt_config_float(config, "data.mixup") > 0 || clt_config_float(config, "data.cutmix") > 0;
 }
 
-/* Sets the fields. `largest`: the number of the last class; `alone`, `mixed`: as in clt_image_state. */
+/* Sets the fields. `largest`: number of the last class. `alone` and `mixed`: as in clt_image_state. */
 static void make_fields(clt_source *source, const clt_augment *a, int64_t largest, bool alone, bool mixed)
 {
     const int64_t shape[3] = {3, a->height, a->width};
@@ -68,8 +68,8 @@ clt_status clt_images_begin(clt_source *source, clt_image_state *state, const cl
 
 /* --- images that are much smaller than samples --- */
 
-#define LOOKED_AT 9  /* number of images to look at, at even distances */
-#define ENLARGED 2.0 /* samples that are larger than images by this factor cause a warning */
+#define LOOKED_AT 9  /* number of images to look at, spaced evenly */
+#define ENLARGED 2.0 /* if samples are larger than images by this factor, there is a warning */
 
 typedef struct image_size {
     int width, height;
@@ -93,9 +93,9 @@ static int by_height(const void *a, const void *b)
     return ((const image_size *)a)->height - ((const image_size *)b)->height;
 }
 
-/* --- PNG files of 16 bits that hold fewer --- */
+/* --- PNG files of 16 bits with values of fewer bits --- */
 
-#define LOW 16 /* the upper 8 of 16 bits stay below this if only 12 bits are used */
+#define LOW 16 /* if only 12 of 16 bits are used, the upper 8 bits stay below this number */
 
 static bool holds_low_bits(const clt_encoded *encoded, const clt_view *view)
 {
@@ -149,7 +149,7 @@ void clt_images_warn_low_bits(const clt_source *source)
     for (int64_t i = 0; i < n; i++)
         if (look_for_low_bits(source, i * source->samples / n))
             break;
-    clt_error_clear(); /* bad images are reported when they are read */
+    clt_error_clear(); /* no failure: bad images are reported when they are read */
 }
 
 void clt_images_advise(const clt_source *source)
@@ -161,7 +161,7 @@ void clt_images_advise(const clt_source *source)
     for (int64_t i = 0; i < n; i++)
         known += size_of(source, i * source->samples / n, &sizes[known]) == CLT_OK;
     clt_images_warn_low_bits(source);
-    clt_error_clear(); /* bad images are reported when they are read */
+    clt_error_clear(); /* no failure: bad images are reported when they are read */
     if (known == 0)
         return;
     qsort(sizes, (size_t)known, sizeof *sizes, by_height);
@@ -208,7 +208,8 @@ static clt_status name_sample(const clt_source *source, int64_t index, clt_statu
     return clt_fail_prefix(status, "reading image %s", where.text ? where.text : "");
 }
 
-/* The factor by which a JPEG may be decoded smaller so that the crop need not be enlarged afterwards. */
+/* The factor by which a JPEG may be reduced when it is decoded, so large that the crop need not be enlarged
+ * afterwards. */
 static int shrink_of(const clt_augment *a, const clt_cut *cut)
 {
     int shrink = 1;
@@ -241,7 +242,7 @@ static clt_status stored_view(const clt_stored_image *image, clt_box box, clt_vi
     return CLT_OK;
 }
 
-/* If nothing is resized, narrows the box to the window, so that no more is decoded. */
+/* If nothing is resized, narrows the box to the window, so that only the window is decoded. */
 static clt_cut narrowed(clt_cut cut)
 {
     if (cut.width != cut.box.width || cut.height != cut.box.height)
@@ -287,7 +288,7 @@ static clt_status make_sample(const clt_source *source, int64_t index, clt_draw 
     clt_status status = make_planes(a, &stored, index, draw, planes);
     if (stored.mapping) {
         clt_map_used(stored.mapping);
-        if (status != CLT_OK) /* if the file was truncated, that is the reason */
+        if (status != CLT_OK) /* a file that became shorter would be the reason */
             CLT_TRY(clt_map_check_one(stored.mapping));
         if (status != CLT_OK && clt_remote_wait_is_over())
             CLT_FAIL(CLT_EINTERRUPTED, "the image is not needed any more");
@@ -326,7 +327,7 @@ bool clt_images_left_out(const clt_source *source, int64_t index)
 }
 
 /* Makes sample `index` of data that is read once. If it is bad and bad samples are skipped, it becomes zeros
- * and does not count; another sample in its place would count twice. */
+ * and is not counted; a replacement would be counted twice. */
 static clt_status make_or_leave_out(const clt_source *source, int64_t index, clt_draw draw, uint8_t *planes)
 {
     clt_image_state *state = state_of(source);

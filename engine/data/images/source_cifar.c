@@ -20,7 +20,7 @@ typedef struct cifar_file {
     const char *path;
     clt_mapping images, labels;
     size_t first, step, label_first, label_step;
-    int64_t count, before; /* records in this file, and in the files before it */
+    int64_t count, before; /* number of records in this file; in the files before it */
 } cifar_file;
 
 typedef struct cifar_state {
@@ -183,7 +183,7 @@ static const char *const cifar10_names[] = {"airplane", "automobile", "bird",  "
                                             "dog",      "frog",       "horse", "ship", "truck"};
 
 /* Reads the class names, one on each line of batches.meta.txt or fine_label_names.txt. *count 0: there is no
- * such file, or its number of names is wrong. */
+ * such file, or it has the wrong number of names. */
 static clt_status read_names(clt_source *source, const char *folder, const cifar_state *s, const char **names,
                              int *count)
 {
@@ -317,7 +317,7 @@ bool clt_is_cifar_folder(const char *path)
             has(path, "train-images-idx4-ubyte"));
 }
 
-/* A folder of CIFAR may have the test images too. */
+/* True if the training folder also has the test images. */
 static bool cifar_has_eval(const clt_config *config)
 {
     const char *folder =
@@ -352,7 +352,7 @@ const clt_config_part clt_format_cifar = {
     .check = clt_images_rules,
 };
 
-/* CIFAR's files end in .bin, as raw files may: the run or the user decides what a .bin file is. */
+/* Raw files may end in .bin, too, so the run or the user decides what a .bin file is. */
 static const char *const cifar_ends[] = {".bin", NULL};
 
 const clt_source_type clt_source_cifar = {
@@ -370,7 +370,7 @@ const clt_source_type clt_source_cifar = {
     .has_eval = cifar_has_eval,
     .holds_targets = true,
     .input_ends = cifar_ends,
-    .input_like_run = true, /* input images are read with the run's config, as this data */
+    .input_like_run = true, /* images to predict are read with the run's config, like this data */
     .eval_hint = "data.eval_path, or a folder with the test images too",
     .shapes = cifar_shapes,
     .shapes_known = clt_images_shapes_known,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The format images: a folder with a folder for each class (torchvision's ImageFolder), or the file that
- * `cltrain data prepare` makes of one. It only locates images; image_source.c does the rest. */
+ * The format images: a folder with a folder for each class (torchvision's ImageFolder), or a pack, the
+ * file that `cltrain data prepare` makes of such a folder. It only locates images; image_source.c does
+ * the rest. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,16 +20,16 @@
 #include "engine/files/fileio_error.h"
 
 #define LARGEST ((int64_t)1 << 30) /* limit for an encoded image, in bytes */
-#define SAMPLED 256                /* files whose content is part of the fingerprint */
+#define SAMPLED 256                /* number of files whose content is part of the fingerprint */
 #define SAMPLED_BYTES 16384        /* bytes of each such file, from its beginning */
 
 typedef struct images_state {
     clt_image_state base; /* first member */
     const char *path;
-    bool packed, alone; /* alone: `path` is an image, to be predicted */
+    bool packed, alone; /* `path` is a single image, to be predicted */
     clt_image_list list;
     clt_image_pack pack;
-    int32_t *number; /* evaluation: number of each class in the training data; NULL: the same numbers */
+    int32_t *number; /* evaluation: each class's number in the training data; NULL: the same number */
 } images_state;
 
 static const char *name_of(const images_state *s, int64_t index)
@@ -132,7 +133,7 @@ static clt_status one_path(const clt_config *config, const char *key, const char
 
 typedef enum images_for { FOR_SAMPLES, FOR_CLASSES, FOR_INPUT } images_for;
 
-/* Opens a folder, a pack or a single image. *names, *count: its classes, unless it has none. */
+/* Opens a folder, a pack or a single image. *names, *count: its classes, if it has any. */
 static clt_status open_set(clt_arena *arena, const char *path, images_for what, images_state *s,
                            const char *const **names, int64_t *count)
 {
@@ -140,7 +141,7 @@ static clt_status open_set(clt_arena *arena, const char *path, images_for what, 
     if (!own)
         return CLT_ENOMEM;
     for (size_t n = strlen(own); n > 1 && own[n - 1] == '/'; n--)
-        own[n - 1] = '\0'; /* names of files follow it after a slash */
+        own[n - 1] = '\0'; /* names of files are appended after a slash */
     s->path = own;
     s->alone = what != FOR_CLASSES && clt_is_image_file(path);
     if (s->alone)
@@ -169,7 +170,7 @@ static void close_set(images_state *s)
 
 CLT_SCOPED_VALUE(images_state, close_set)
 
-/* Gives the classes of evaluation data the numbers that they have in the training data. */
+/* Numbers the classes of evaluation data as in the training data. */
 static clt_status match_training(clt_source *source, const clt_config *config, images_state *s)
 {
     CLT_SCOPED(images_state) training = {.path = NULL};
@@ -264,7 +265,8 @@ static void images_file_of(const clt_source *source, int64_t index, clt_str *out
         clt_str_printf(out, s->packed ? "%s%s" : "%s/%s", s->packed ? "" : s->path, name_of(s, index));
 }
 
-/* Adds names, classes and sizes of all images, and the first bytes of some at even distances. */
+/* Adds to the fingerprint the names, classes and sizes of all images, and the first bytes of evenly spaced
+ * images. */
 static clt_status images_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const images_state *s = source->state;
@@ -289,7 +291,7 @@ static clt_status images_fingerprint(const clt_source *source, clt_hash64_state 
             status = read_file(path, SAMPLED_BYTES, &head);
         if (status == CLT_OK)
             clt_hash64_add(state, head.bytes, head.size);
-        if (source->remote) /* a local file that cannot be read does not count */
+        if (source->remote) /* a local file that cannot be read is skipped */
             CLT_TRY(status);
     }
     clt_error_clear();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looks for the data of a saved config in the folders where it may be, and rewrites the config's paths. */
+ * Looks for the data of a saved config in the folders that may contain it, and rewrites the config's
+ * paths. */
 #include "engine/data/open/data_paths.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 /* --- finding --- */
 
-/* Whether the path is a file, a folder, or a pattern that matches something. */
+/* True if the path is a file, a folder, or a pattern that matches something. Also true for a remote path. */
 static bool leads_somewhere(const char *path)
 {
     CLT_SCOPED(clt_file_list) found = {0};
@@ -28,8 +29,8 @@ static bool leads_somewhere(const char *path)
     return found.count > 0;
 }
 
-/* Looks for a relative path in the old folders. *found (to be freed): the path that exists; NULL: nothing
- * has to change, or nothing was found. */
+/* Looks for a relative path in the folders `places`. *found (to be freed): the path there that exists; NULL:
+ * the path needs no change, or was not found. */
 static clt_status find(const char *path, const clt_data_places *places, char **found)
 {
     const char *const bases[] = {places->near, places->then};
@@ -37,7 +38,7 @@ static clt_status find(const char *path, const clt_data_places *places, char **f
     for (int i = 0; i < 2 && *path && *path != '/' && !clt_is_remote(path); i++) {
         if (!bases[i] || !*bases[i])
             continue;
-        if (clt_same_folder(bases[i], ".")) /* same folder: the path works as written */
+        if (clt_same_folder(bases[i], ".")) /* the current folder: the path needs no change */
             return CLT_OK;
         CLT_TRY(clt_path_join(bases[i], path, found));
         if (clt_is_remote(*found) ? clt_file_exists(*found) : leads_somewhere(*found))
@@ -56,7 +57,8 @@ typedef struct rewriting {
     bool changed;
 } rewriting;
 
-/* Rewrites one entry of a list file; its relative paths refer to the same folder as the config's. */
+/* Rewrites one entry of a list file; relative paths in a list refer to the same folder as those in the
+ * config. */
 static clt_status rewrite(void *context, const char *path)
 {
     rewriting *r = context;
@@ -67,7 +69,7 @@ static clt_status rewrite(void *context, const char *path)
     return CLT_OK;
 }
 
-/* "@LIST" is replaced by the paths in the list if the list itself had to be looked for. */
+/* If the list file of "@LIST" is found in another folder, replaces the entry by the paths in the list. */
 static clt_status rewrite_entry(rewriting *r, const char *key, const char *entry)
 {
     CLT_FREED char *found = NULL;
@@ -122,7 +124,7 @@ static void add_text(const char *text, clt_hash64_state *state)
     clt_hash64_add(state, text, strlen(text) + 1);
 }
 
-/* Adds a path and the objects there. Returns false if it is on this machine, or cannot be listed. */
+/* Adds a path and the objects there. Returns false if the path is on this machine or cannot be listed. */
 static bool add_listed(const char *path, clt_hash64_state *state)
 {
     add_text(path, state);

@@ -10,25 +10,25 @@
 #include "engine/data/facts/data_facts.h"
 
 typedef struct clt_data_places {
-    /* the folder where the training was started, derived from where the run folder is now; "" or NULL:
+    /* the folder in which the training was started, relative to where the run folder is now; "" or NULL:
      * unknown */
     const char *near;
-    const char *then; /* the absolute folder in which the training was started; "" or NULL: unknown */
+    const char *then; /* the same folder, by its absolute path at that time; "" or NULL: unknown */
 } clt_data_places;
 
 /* Rewrites the relative paths of data.path, data.eval_path, data.targets, data.eval_targets and
- * data.tokenizer that do not come from the command line so that they lead to the data from the current
- * folder. The folders are tried in the order `near`, `then`, current folder. A path that is found nowhere
+ * data.tokenizer so that they lead to the data from the current folder. Paths from the command line are not
+ * changed. The folders are tried in the order `near`, `then`, current folder. A path that is found nowhere
  * stays unchanged. */
 clt_status clt_data_paths_find(clt_config *config, const clt_data_places *places);
 
-/* Appends the missing files that the training (`eval`: the evaluation) of a config needs, such as "data.path
- * 'a.txt', data.targets 'b.idx'". Nothing is opened. */
+/* Appends the files that the config's training (`eval`: its evaluation) needs and that are missing, such as
+ * "data.path 'a.txt', data.targets 'b.idx'". Opens no file. */
 clt_status clt_data_paths_missing(const clt_config *config, bool eval, clt_str *out);
 
-/* CLT_EDATA when any of these files is missing; the message names them all and the keys that set their new
- * paths. `what`: "resuming"; `run`: the run or checkpoint; `folder`: where it was trained, "" or NULL
- * when unknown. */
+/* Fails with CLT_EDATA if any of these files is missing; the message names all of them, and the keys to set
+ * to their new paths. `what`: "resuming"; `run`: the run or checkpoint; `folder`: where it was trained, ""
+ * or NULL when unknown. */
 clt_status clt_data_paths_need(const clt_config *config, bool eval, const char *what, const char *run,
                                const char *folder);
 
@@ -37,9 +37,9 @@ clt_status clt_data_paths_need(const clt_config *config, bool eval, const char *
  * how files become samples and may change in a resumed run. Returns whether the hash covers all data: no
  * file is on this machine, and every address could be listed. */
 bool clt_data_paths_listed(const clt_config *config, char text[CLT_HASH64_TEXT]);
-/* The present fingerprint of a source (clt_source_read_fingerprint). `facts`: from an earlier time, or NULL.
- * If data in object storage is listed as in the facts, their fingerprint is returned ("": none), and nothing
- * is read. */
+/* The present fingerprint of a source (clt_source_read_fingerprint). `facts`: earlier facts, or NULL. If the
+ * listing of data in object storage is still the one of the facts, the result is their fingerprint ("":
+ * none), and nothing is read. */
 clt_status clt_data_paths_compare(const clt_data_facts *facts, const clt_config *config,
                                   const clt_source *source, bool eval, char text[CLT_HASH64_TEXT]);
 

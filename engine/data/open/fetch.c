@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gets published data sets into a folder. For each file it tries the file already there, a local copy, then
- * mirrors. */
+ * Gets published data sets into a folder. Takes each file from the folder itself, a local copy or a
+ * mirror, in this order. */
 #include "engine/data/open/fetch.h"
 
 #include <errno.h>
@@ -41,11 +41,11 @@ static void tell(const fetching *f, const char *format, const char *a, const cha
         f->o->message(f->o->context, line);
 }
 
-/* --- is it the published file? --- */
+/* --- comparing with the published file --- */
 
 typedef enum verdict { RIGHT, PACKED_BY_OTHERS, NOT_PACKED, WRONG } verdict;
 
-/* Compares the whole file `data` with the published one. found: receives the hash of `data`. */
+/* Compares the whole file `data` with the published one. `found` receives the hash of `data`. */
 static verdict judge(const clt_fetch_file *file, const char *data, size_t size, const char *path, char *found)
 {
     char inner[CLT_SHA256_TEXT];
@@ -74,7 +74,7 @@ static clt_status read_and_judge(const clt_fetch_file *file, const char *path, c
 
 /* --- local copies --- */
 
-/* The n-th name that a local copy may have: the file's own name, its other name, and both without ".gz". */
+/* The n-th name that a local copy may have: the file's own name, its other name, then both without ".gz". */
 static bool name_of(const clt_fetch_file *file, int n, char *name, size_t size)
 {
     const char *base = n % 2 == 0 ? file->name : file->other;
@@ -85,8 +85,8 @@ static bool name_of(const clt_fetch_file *file, int n, char *name, size_t size)
     return length > 0;
 }
 
-/* Finds the local copy of a file: FROM itself, or in FROM, in FROM/SET, in FROM/raw (as PyTorch keeps
- * MNIST). *out NULL: there is none. */
+/* Finds the local copy of a file: FROM itself if it is a file, else a file in FROM, FROM/SET or FROM/raw
+ * (where PyTorch keeps MNIST). *out NULL: there is none. */
 static clt_status find_local(const fetching *f, const clt_fetch_file *file, char **out)
 {
     const char *folders[] = {"", f->set->name, "raw"};
@@ -148,7 +148,7 @@ static clt_status take_local(const fetching *f, const clt_fetch_file *file, cons
 
 /* --- the network --- */
 
-/* Checks the downloaded file `part`: if it is the published one (*right), moves it to `target`, else removes
+/* Checks the downloaded file `part`: moves it to `target` if it is the published one (*right), else removes
  * it. */
 static clt_status settle(const clt_fetch_file *file, const char *part, const char *target, bool *right,
                          char *found)
@@ -177,7 +177,7 @@ static void add_reason(clt_str *why, const char *reason)
 }
 
 /* Tries one mirror. A partial file of an earlier call is continued; if the result is not the published file,
- * the download starts again. *got false: the reason is appended to `why`. */
+ * the download starts again. If this fails, *got is false, and the reason is appended to `why`. */
 static clt_status try_mirror(const fetching *f, const clt_fetch_file *file, const char *url, const char *part,
                              const char *target, bool *got, clt_str *why)
 {
@@ -188,7 +188,7 @@ static clt_status try_mirror(const fetching *f, const clt_fetch_file *file, cons
         if (attempt > 0)
             (void)unlink(part);
         clt_status status = clt_fetch_download(f->o, url, file->name, part, file->bytes);
-        if (status == CLT_EDATA) { /* reported when all mirrors have failed */
+        if (status == CLT_EDATA) { /* reported only if all mirrors fail */
             if (attempt + 1 == (begun ? 2 : 1))
                 add_reason(why, clt_error_text());
             clt_error_clear();
@@ -270,7 +270,7 @@ static clt_status get_file(const fetching *f, const clt_fetch_file *file)
     return CLT_OK;
 }
 
-/* Appends the line of a file in SHA256SUMS, "HASH NAME", which `sha256sum -c` reads too. */
+/* Appends the line of a file in SHA256SUMS, "HASH NAME", as `sha256sum -c` reads it. */
 static clt_status add_sum(const char *out, const char *name, clt_str *text, size_t *size)
 {
     CLT_FREED char *data = NULL;
@@ -294,7 +294,7 @@ static clt_status write_sums(const char *out, const char *const *names, int coun
     return clt_file_write(path, text.text, text.length);
 }
 
-/* Counts the files from the first one on that exist and match SHA256SUMS. */
+/* Counts how many files, from the first one on, exist and match SHA256SUMS. */
 static clt_status count_listed(const char *out, const char *const *names, int count, clt_fetch_result *result)
 {
     CLT_FREED char *path = NULL;
@@ -420,7 +420,7 @@ static void count_failure(void *context, const char *path, clt_status status, in
 
 static clt_status get_set(const fetching *f);
 
-/* Gets set number `i` that this set needs, into a folder of that name beside this set's folder. */
+/* Gets the set needs[i] into a folder of its name beside this set's folder. */
 static clt_status get_needed(const fetching *f, int i, char **folder)
 {
     CLT_FREED char *above = NULL;
@@ -434,7 +434,7 @@ static clt_status get_needed(const fetching *f, int i, char **folder)
     return get_set(&inner);
 }
 
-/* Makes token shards from a text and a tokenizer, which are two sets. */
+/* Makes token shards from two other sets, a text and a tokenizer. */
 static clt_status get_shards(const fetching *f)
 {
     CLT_FREED char *manifest = NULL;

@@ -12,7 +12,7 @@
 
 enum { BLOCK = 512, PIXELS = 3 * 32 * 32, RECORD = 1 + PIXELS, CLASSES = 10 };
 
-/* Reads the size field of a tar header: octal digits; -1 if it holds something else. */
+/* Reads the size field of a tar header: octal digits; -1: the field holds something else. */
 static int64_t octal(const char *text, size_t size)
 {
     int64_t value = 0;

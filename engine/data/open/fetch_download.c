@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Downloads one file with the program curl or wget, which know proxies, certificates and redirections; they
- * are started directly, without a shell. */
+ * Downloads one file with the program curl or wget, which handle proxies, certificates and redirections.
+ * The program is started directly, without a shell. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,8 @@ static uint64_t size_of(const char *path)
     return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
 }
 
-/* Waits for the program and reports how the file grows. CLT_EDATA: it has more than four times `expected`
- * bytes. */
+/* Waits for the program and reports how the file grows. CLT_EDATA: the file has more than four times
+ * `expected` bytes. */
 static clt_status follow(const clt_fetch_options *o, clt_child *child, const char *url, const char *what,
                          const char *part, uint64_t expected)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of published data sets: their URLs and the hashes of their files. A new set is an entry here. */
+ * The table of published data sets: their URLs and the hashes of their files. To add a set, add an entry
+ * here. */
 #include <string.h>
 
 #include "engine/data/open/fetch.h"

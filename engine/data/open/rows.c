@@ -21,23 +21,23 @@
 
 struct clt_rows {
     clt_rows_facts facts;
-    char name[1024]; /* for messages */
+    char name[1024]; /* name of the input in messages */
     int64_t elements;
     bool held_out;          /* reads the rows that the run's data.split keeps for evaluation */
-    bool again;             /* opened once more: no warnings */
-    const clt_table *table; /* borrowed; NULL: the run had none */
+    bool again;             /* the input was opened before: no warnings */
+    const clt_table *table; /* facts of the run's table, borrowed; NULL: it had none */
     /* array files */
     clt_source *source;
     clt_config *config;
     void *sample; /* one sample in the form of the file */
     clt_str sample_file;
-    int64_t at; /* the next sample of the source; the members below are for text */
+    int64_t at; /* index of the next sample; the members below are for text */
     FILE *file;
     bool owned;
     char *line;
     size_t room;
     int64_t line_number;
-    bool begun;           /* the first line with text has been seen */
+    bool begun;           /* the first line with text has been read */
     clt_rows_table lines; /* columns of a table, if they are known */
 };
 
@@ -46,7 +46,7 @@ struct clt_rows {
 /* Opens the source that rows->config describes. */
 static clt_status open_source(clt_rows *rows)
 {
-    /* messages of the source begin with this key, which the user did not set here */
+    /* messages of the source begin so, but here the user has not set this key */
     static const char prefix[] = "opening data.path: ";
     /* Samples to predict are not augmented. If a folder has images for training and for evaluation, its
      * evaluation images are read. */
@@ -83,7 +83,7 @@ static clt_status open_array(clt_rows *rows, const char *path, const clt_source_
     return CLT_OK;
 }
 
-/* The run's own choice concerns its training only. */
+/* True only for a value from the command line: the run's own value concerns only its training. */
 bool clt_rows_skip(const clt_config *run)
 {
     const char *key = "data.on_bad_sample";
@@ -92,8 +92,8 @@ bool clt_rows_skip(const clt_config *run)
            strcmp(clt_config_origin(run, key), "override") == 0;
 }
 
-/* Opens the file with the run's config, so that a table is read as it was in training, but as a whole
- * (unless rows are held out) and without normalisation. */
+/* Opens the file with the run's config, so that a table is read as in training, but without normalisation.
+ * All of its rows are read, unless rows->held_out is set. */
 static clt_status open_like_run(clt_rows *rows, const char *path, const clt_source_type *type,
                                 const clt_shape *shape, const clt_config *run)
 {
@@ -126,7 +126,7 @@ static clt_status next_array(clt_rows *rows, int64_t most, double *out, int64_t 
 {
     const clt_source *source = rows->source;
     for (; *got < most && rows->at < source->samples; (*got)++, rows->at++) {
-        if (source->type->numbers && source->fields[0].dtype == CLT_F32) { /* `read` rounds to f32 */
+        if (source->type->numbers && source->fields[0].dtype == CLT_F32) { /* since `read` rounds to f32 */
             CLT_TRY(source->type->numbers(source, rows->at, out));
             out += rows->elements;
             continue;
@@ -187,7 +187,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Reads a number, quoted or not, at *at; false: there is none. */
+/* Reads the number at *at, which may be in quotes; false: there is none. */
 static bool take_number(char **at, double *value)
 {
     bool quoted = **at == '"';
@@ -234,8 +234,8 @@ static int64_t take_numbers(char *line, int64_t elements, double *out, char **ba
     }
 }
 
-/* Whether the current line is a header: the first line with text, if its first cell that is not a number
- * (`bad`) is not empty. */
+/* True if the current line is a header: it is the first line with text, and `bad`, its first cell that is
+ * not a number, is not empty. */
 static bool is_header(clt_rows *rows, const char *bad)
 {
     bool first = !rows->begun;
@@ -270,7 +270,7 @@ static clt_status bad_text(const clt_rows *rows, const char *bad)
              n ? word : "a number is missing", n ? "' is not a number" : "");
 }
 
-/* The current line, after the byte order mark that some programs write before UTF-8. */
+/* The current line, without the byte order mark that some programs write before UTF-8. */
 static char *text_of(const clt_rows *rows, size_t length)
 {
     bool mark = rows->line_number == 1 && length >= 3 && memcmp(rows->line, "\xef\xbb\xbf", 3) == 0;
@@ -305,7 +305,7 @@ static clt_status next_line(clt_rows *rows, double *out, bool *end)
     }
 }
 
-/* The same from lines of a table. */
+/* The same for lines of a table. */
 static clt_status next_table_line(clt_rows *rows, double *out, bool *end)
 {
     for (;;) {
@@ -345,7 +345,7 @@ static int64_t count_cells(const char *line)
     return cells[0] > 1 ? cells[0] : cells[1] > 1 ? cells[1] : cells[2];
 }
 
-/* known: the table's columns; NULL: they are not known. */
+/* `known`: the table's columns; NULL: they are not known. */
 static clt_status look_at_first_line(const char *path, const clt_table *known, first_line *out)
 {
     CLT_SCOPED(clt_rows) *look = NULL;
@@ -366,7 +366,7 @@ static clt_status look_at_first_line(const char *path, const clt_table *known, f
     return CLT_OK;
 }
 
-/* --- both --- */
+/* --- arrays and text --- */
 
 bool clt_rows_once(const char *path)
 {

@@ -46,7 +46,8 @@ static bool has_name_of(const char *path, const clt_source_type *type)
     return false;
 }
 
-/* The format to which the file's name belongs; `own` comes first if several have such names. NULL: none. */
+/* The format to which the file's name belongs; if several have such names, `own` has precedence. NULL:
+ * none. */
 static const clt_source_type *named_type(const char *path, const clt_source_type *own)
 {
     int n;
@@ -69,7 +70,7 @@ bool clt_rows_is_packed_table(const char *path, const clt_source_type *own)
     return has_name_of(plain, own);
 }
 
-/* The format of a folder: the run's own, unless it holds photos and the run was trained on something
+/* The format of a folder: the run's own, unless the folder holds images and the run was trained on something
  * else. */
 static const clt_source_type *folder_type(const char *path, const clt_source_type *own)
 {
@@ -103,7 +104,7 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, con
     }
     if (!*type && own && clt_is_directory(path))
         *type = folder_type(path, own);
-    /* a format that claims names in .gz, such as .nii.gz, unpacks the file itself */
+    /* a format whose names end in .gz, such as .nii.gz, unpacks the file itself */
     if (*type && clt_ends_with(path, ".gz") && clt_is_gzip(first, n))
         return CLT_OK;
     clt_likeness least = *type && (*type)->input_shapeless ? CLT_SURE : CLT_LIKE;

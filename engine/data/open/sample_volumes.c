@@ -14,7 +14,7 @@
 
 #define TISSUE 40.0
 #define LESION 140.0
-#define LESIONS 3 /* lesions of a volume with a mask */
+#define LESIONS 3 /* number of lesions in a volume with a mask */
 
 typedef struct lesion {
     double at[3], radius;
@@ -67,8 +67,8 @@ static void paint(const clt_sample_options *o, const int64_t size[3], uint32_t v
             }
 }
 
-/* The file of volume `number`: its image or, if `second`, its mask. Without masks: the volume with a full
- * lesion or, if `second`, with a hollow one. */
+/* Writes the file name of volume `number`. With masks: of its image or, if `second`, its mask. Without
+ * masks: of the volume with a full lesion or, if `second`, with a hollow one. */
 static void name_of(const clt_sample_options *o, int64_t number, bool second, char *name, size_t room)
 {
     static const char *const folders[2][2] = {{"sphere", "shell"}, {"images", "masks"}};
@@ -101,7 +101,7 @@ static clt_status write_volume(const clt_sample_options *o, int64_t number, bool
     return clt_nifti_write(path, &image);
 }
 
-/* Makes one volume: with a mask, or of a class. */
+/* Makes one volume, with its mask or of one of the classes. */
 static clt_status make_volume(const clt_sample_options *o, int64_t number, bool hollow, int16_t *image,
                               uint8_t *mask)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of data formats, opening and closing of sources, and the work that all formats share: checks of
- * index values, counting of targets. It must not know any format. */
+ * The list of data formats, opening and closing sources, and work that all formats share: checking index
+ * values, counting targets. It must not know any format. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,8 +79,8 @@ bool clt_source_has_eval(const clt_config *config)
     return clt_config_list_count(config, "data.eval_path") > 0 || (type->has_eval && type->has_eval(config));
 }
 
-/* Refuses a file that no format claims by its ending, unless it is empty or begins like an idx file (00 00)
- * or a gzip file. */
+/* Refuses a file whose ending belongs to no format, unless it is empty or begins like an idx file (00 00) or
+ * a gzip file. */
 static clt_status refuse_unclaimed(const char *path)
 {
     unsigned char start[2];
@@ -100,7 +100,7 @@ static clt_status refuse_unclaimed(const char *path)
 clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
     const clt_source_type *type = NULL;
-    bool named = false; /* a format claims its ending */
+    bool named = false; /* the ending belongs to a format */
     for (size_t i = 0; i < N_TYPES; i++) {
         const char *suffix = types[i]->suffix;
         bool claimed = suffix && clt_ends_with(path, suffix);
@@ -116,14 +116,14 @@ clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_st
     return type->check_file(path, tokenizer, out);
 }
 
-/* The published data set to which a missing path belongs, judged by the folder into which `cltrain data
- * fetch` puts it; NULL: none. */
+/* The published data set to which a missing path belongs: it is in the folder into which `cltrain data
+ * fetch` would put that set. NULL: none. */
 static const clt_fetch_set *missing_set(const char *path)
 {
     return *path && !clt_file_exists(path) ? clt_fetch_of_path(path) : NULL;
 }
 
-/* True if one of a key's paths is missing; patterns count as present. */
+/* True if one of a key's paths is missing; patterns are never missing. */
 static bool any_missing(const clt_config *config, const char *key)
 {
     bool missing = false;
@@ -134,8 +134,8 @@ static bool any_missing(const clt_config *config, const char *key)
     return missing;
 }
 
-/* Adds to a failure the command that makes the missing data (`cltrain data fetch` of a published set, or the
- * format's own command) and where files must be. */
+/* Adds advice to a failure: the command that makes the missing data (`cltrain data fetch` of a published
+ * set, or the format's own command), and where files must be. */
 static clt_status add_command(clt_status status, const clt_config *config)
 {
     static const char *const lists[] = {"data.path", "data.eval_path"};
@@ -321,7 +321,8 @@ clt_status clt_source_read_field(const clt_source *source, int64_t index, int fi
     return clt_map_check();
 }
 
-/* Checks once, after all samples, whether a file was truncated meanwhile, which explains any other error. */
+/* Checks once, after all samples, whether a file became shorter meanwhile. If so, that is the error, because
+ * it explains any other. */
 static clt_status after_scan(clt_status found)
 {
     clt_status lost = clt_map_check();
@@ -337,7 +338,7 @@ clt_status clt_source_read_fields(const clt_source *source, int64_t index, void 
     return CLT_OK;
 }
 
-/* Fills scratch with the targets of a sample, without reading it if the format knows its class. */
+/* Fills `scratch` with a sample's targets, without reading it if the format knows its class. */
 static clt_status read_targets(const clt_source *source, int64_t index, clt_draw draw, int field,
                                void *scratch)
 {
@@ -458,17 +459,16 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
         if (done)
             return CLT_OK;
     }
-    /* Unsigned values are at least 0, so knowing the largest value is enough: no second pass over the
-     * data. */
+    /* Unsigned values are at least 0, so if the largest value is known, no pass over the data is needed. */
     if (f->is_index && f->max_value < bound && (f->dtype == CLT_U8 || f->dtype == CLT_U16))
         return CLT_OK;
     return after_scan(check_values(source, field, bound, has_ignore, ignore));
 }
 
-#define SCANNED 1024 /* samples between two checks of the files during a scan */
+#define SCANNED 1024 /* number of samples between two checks of the files in a scan */
 
-/* To be called after each sample of a scan: releases its bytes, and checks now and then that all bytes
- * arrived. */
+/* To be called after each sample of a scan: releases its bytes, and checks after every SCANNED samples that
+ * all bytes have arrived. */
 static clt_status scanned(clt_status status, int64_t index)
 {
     clt_map_unpin();

@@ -83,7 +83,7 @@ static clt_status like_read(const clt_source *source, int64_t index, clt_draw dr
     return clt_source_read_fields(source, index, to, read_field);
 }
 
-/* The samples are drawn within bounds, so that no file is read. */
+/* No file is read to check values, since samples are drawn within bounds. */
 static clt_status like_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                    int64_t ignore, bool *done)
 {

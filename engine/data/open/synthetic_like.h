@@ -7,7 +7,8 @@
 
 #include "engine/data/data.h"
 
-/* Whether the config alone defines the fields, as for text of a known vocabulary or with model.classes. */
+/* True if the config alone defines the fields, as for text with a known vocabulary, or if model.classes is
+ * set. */
 bool clt_source_like_needs_no_files(const clt_config *config);
 clt_status clt_source_open_like(const clt_config *config, clt_source **out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes the random choices of augmentation. Random numbers are words of Philox blocks that belong to the
- * sample's index; each kind of choice has its own stream, so that one never changes another. */
+ * Makes the random choices of augmentation. Random numbers are words of Philox blocks, numbered by the
+ * sample's index. Each kind of choice has its own stream, so that one never changes another. */
 #include "engine/data/pixels/augment.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 #include "engine/base/rng.h"
 
-/* Streams (op ids); in each stream a sample has BLOCKS blocks of four words. */
+/* Streams (op ids); each stream has BLOCKS blocks of four words for a sample. */
 enum { STREAM_CROP, STREAM_FLIP, STREAM_COLOR, STREAM_MIX };
 #define BLOCKS 16
 #define CROP_TRIES 10
@@ -71,7 +71,7 @@ static clt_status read_size(const clt_config *config, int width, int height, clt
     return CLT_OK;
 }
 
-/* data.resize or, if it is 0, its default. */
+/* The length of the shorter side before cropping: data.resize or, if it is 0, its default. */
 static int read_resize(const clt_config *config, bool stored, const clt_augment *a)
 {
     int given = (int)clt_config_int(config, "data.resize"),
@@ -119,7 +119,7 @@ bool clt_augment_changes(const clt_augment *a, int width, int height)
            a->resize > 0;
 }
 
-/* --- which part is seen --- */
+/* --- choosing the part of an image --- */
 
 /* The size of an image whose shorter side becomes `shorter`, as torchvision's Resize computes it. */
 static void resized(int shorter, int width, int height, int *new_width, int *new_height)
@@ -130,8 +130,8 @@ static void resized(int shorter, int width, int height, int *new_width, int *new
     *new_height = *new_height < 1 ? 1 : *new_height;
 }
 
-/* torchvision's RandomResizedCrop: draws a share of the area and a ratio of the sides until the part fits;
- * after CROP_TRIES tries takes the largest part in the middle with an allowed ratio. */
+/* torchvision's RandomResizedCrop: draws a share of the area and a ratio of the sides until the part fits
+ * into the image. After CROP_TRIES tries, takes the largest part in the middle whose ratio is allowed. */
 static clt_box random_part(const clt_augment *a, random_words *r, int width, int height)
 {
     double area = (double)width * height, low = log(a->ratio[0]), high = log(a->ratio[1]);
@@ -232,12 +232,13 @@ static double normal(random_words *r)
 }
 
 /* The logarithm of a number drawn from the gamma distribution (Marsaglia and Tsang 2000; for alpha below 1,
- * a number for alpha + 1 times a power of a uniform one). The number may be too small for a double. */
+ * a number drawn for alpha + 1 is multiplied by a power of a uniform one). A logarithm, because the number
+ * itself may be too small for a double. */
 static double log_gamma_draw(random_words *r, double alpha)
 {
     double shift = alpha < 1 ? log(1 - uniform(r)) / alpha : 0, d = (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3,
            c = 1 / sqrt(9 * d);
-    for (int i = 0; i < 6; i++) { /* each try succeeds with a probability above 95 % */
+    for (int i = 0; i < 6; i++) { /* a try succeeds with a probability above 95 % */
         double x = normal(r), v = 1 + c * x, u = 1 - uniform(r);
         v = v * v * v;
         if (v > 0 && log(u) < 0.5 * x * x + d - d * v + d * log(v))
@@ -259,7 +260,7 @@ clt_mix clt_augment_mix(const clt_augment *a, clt_draw draw, int64_t index, int6
     if (!clt_augment_mixes(a))
         return mix;
     mix.on = true;
-    /* two words, so that every sample of a large set can be the partner */
+    /* two words, so that any sample of a large set can be the partner */
     double high = floor(uniform(&r) * 16777216.0), low = uniform(&r);
     mix.partner = (int64_t)((high + low) / 16777216.0 * (double)samples);
     mix.partner = mix.partner < samples ? mix.partner : samples - 1;

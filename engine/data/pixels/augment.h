@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Augmentation of images: the part of an image that a sample shows, whether it is mirrored, its colours, and
- * the other sample with which it is mixed. Every choice is a pure function of the seed, the epoch and the
- * sample's index. The words and formulas are torchvision's. It knows no files. */
+ * Augmentation of images: the part of an image that a sample shows, whether it is mirrored, its colours,
+ * and the other sample with which it is mixed. Every choice is a pure function of the seed, the epoch and
+ * the sample's index. The names and formulas are torchvision's. It knows no files. */
 #ifndef ENGINE_DATA_PIXELS_AUGMENT_H
 #define ENGINE_DATA_PIXELS_AUGMENT_H
 
@@ -14,9 +14,9 @@ typedef enum clt_crop { CLT_CROP_RESIZED, CLT_CROP_PAD, CLT_CROP_CENTER } clt_cr
 typedef struct clt_augment {
     int width, height; /* of a sample */
     clt_crop crop;
-    int resize; /* center and pad: first resized so that the shorter side has this length; 0: not resized */
-    double scale[2], ratio[2]; /* resized: limits of the share of the area, and of width / height */
-    int padding;               /* pad: black pixels on every side */
+    int resize; /* crops center and pad: first resize the shorter side to this length; 0: do not resize */
+    double scale[2], ratio[2]; /* crop resized: limits of the share of the area, and of width / height */
+    int padding;               /* crop pad: number of black pixels added on every side */
     double flip;               /* probability */
     double brightness, contrast, saturation, hue;
     double mixup, cutmix; /* parameters of the beta distribution; 0: off */
@@ -31,27 +31,28 @@ typedef struct clt_cut {
     bool flip;
 } clt_cut;
 
-/* Reads the keys below. `width`, `height`: the size of the stored images if all have the same, else 0.
- * Evaluation: the crop is center, and nothing is random. CLT_ECONFIG for values that do not fit together. */
+/* Reads the keys listed below. `width`, `height`: the size of the stored images if all have the same,
+ * else 0. Evaluation: the crop is center, and nothing is random. CLT_ECONFIG for values that do not fit
+ * together. */
 clt_status clt_augment_read(const clt_config *config, clt_split split, int width, int height,
                             clt_augment *out);
 
 clt_cut clt_augment_cut(const clt_augment *a, clt_draw draw, int64_t index, int width, int height);
-/* Changes the colours of a sample of three planes, in the order and by the amounts that the draw
- * determines. */
+/* Changes the colours of a sample, three planes; the draw determines the order of the changes and their
+ * amounts. */
 void clt_augment_colors(const clt_augment *a, clt_draw draw, int64_t index, uint8_t *planes);
 
-/* The formulas of the color changes, for tests: torchvision's for tensors of bytes. */
+/* The formulas of the colour changes, declared for tests. They are torchvision's for tensors of bytes. */
 void clt_color_brightness(uint8_t *planes, size_t n, float factor);
 void clt_color_contrast(uint8_t *planes, size_t n, float factor);
 void clt_color_saturation(uint8_t *planes, size_t n, float factor);
 void clt_color_hue(uint8_t *planes, size_t n, float turn);
 
-/* Whether samples differ from stored images of this size. */
+/* True if samples differ from stored images of this size. */
 bool clt_augment_changes(const clt_augment *a, int width, int height);
 
 /* How a sample x is mixed with another one, x2. Mixup: x = share*x + (1-share)*x2. Cutmix: `box` of x is
- * replaced by the same box of x2, and `share` is the part of x that is left. */
+ * replaced by the same box of x2, and `share` is the share of x's area that remains. */
 typedef struct clt_mix {
     bool on, cut;
     int64_t partner;
@@ -62,7 +63,7 @@ bool clt_augment_mixes(const clt_augment *a);
 clt_mix clt_augment_mix(const clt_augment *a, clt_draw draw, int64_t index, int64_t samples);
 void clt_augment_blend(const clt_augment *a, const clt_mix *mix, uint8_t *x, const uint8_t *partner);
 
-/* The keys that choose a part of an image; all keys of augmentation. */
+/* CLT_CROP_KEYS: the keys that choose a part of an image. CLT_AUGMENT_KEYS: all keys of augmentation. */
 #define CLT_CROP_KEYS                                                                                        \
     CLT_KEY_INTS(                                                                                            \
         "data.size", 1, 16384, "[]",                                                                         \

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pieces of memory above this size, in bytes, are freed when a smaller one is requested. */
+/* A thread's memory that is larger than this, in bytes, is freed when less is requested. */
 #define KEPT_BYTES ((size_t)64 << 20)
 
 typedef struct thread_memory {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists folders of images. Links are followed; names that begin with a point are skipped. Only
+ * Lists folders of images. Links are followed; names that begin with a dot are skipped. Only
  * clt_is_image_file and clt_image_refuse_other_file open a file. */
 #include "engine/data/pixels/image_folder.h"
 
@@ -17,8 +17,8 @@
 #include "engine/files/remote_files.h"
 #include "engine/files/fileio_error.h"
 
-#define FIRST_BYTES 16 /* bytes from which a format is recognised */
-#define MAX_DEPTH 16   /* of folders, since links may form cycles */
+#define FIRST_BYTES 16 /* number of bytes from which a format is recognised */
+#define MAX_DEPTH 16   /* limit of nested folders, since links may form cycles */
 #define MAX_FILES ((size_t)1 << 31)
 
 static bool is_image_name(const char *name)
@@ -104,7 +104,8 @@ static clt_status no_classes(const char *root, const clt_file_list *found)
              root, root);
 }
 
-/* The training part if `root` holds the parts of a data set, such as "train" and "val"; else NULL. */
+/* If `root` has folders for the parts of a data set, such as "train" and "val": the name of the training
+ * part; else NULL. */
 static const char *deeper(const char *root)
 {
     static const char *const words[] = {"train", "training"};

@@ -12,14 +12,15 @@
 
 #include "engine/data/pixels/image.h"
 
-/* Progressive files may have any number of scans, each of which takes a pass over the image; encoders make
- * about ten. */
+/* Limit of scans. Progressive files may have any number of them, and each takes a pass over the image;
+ * encoders make about ten. */
 #define MAX_SCANS 200
-/* Columns to decode on each side of a region, since colours are interpolated from neighbouring columns. */
+/* Number of columns to decode on each side of a region, since colours are interpolated from neighbouring
+ * columns. */
 #define MARGIN 32
 
 typedef struct jpeg_decoder {
-    struct jpeg_decompress_struct info; /* first member: the library hands out pointers to it */
+    struct jpeg_decompress_struct info; /* first member, since the library passes pointers to it */
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
     jmp_buf jump;
@@ -33,8 +34,8 @@ static void leave(j_common_ptr info)
     longjmp(d->jump, 1);
 }
 
-/* Warnings after which the library continues with wrong or missing pixels are errors here. Others, such as
- * unused bytes between markers, change no pixel. */
+/* A warning of the library is an error here if the library continues with wrong or missing pixels. Other
+ * warnings, such as about unused bytes between markers, concern no pixel. */
 static void on_message(j_common_ptr info, int level)
 {
     if (level >= 0)
@@ -104,7 +105,7 @@ static clt_status decoder_of_thread(jpeg_decoder **out)
     return CLT_OK;
 }
 
-/* Sets the error after a jump; the decoder can then be used again. */
+/* Sets the error after a jump out of the library, and makes the decoder usable again. */
 static clt_status failed(jpeg_decoder *d)
 {
     bool no_memory = d->errors.msg_code == JERR_OUT_OF_MEMORY;
@@ -131,7 +132,7 @@ clt_status clt_jpeg_header(clt_encoded *image)
     return CLT_OK;
 }
 
-/* Whether the marker that ends a JPEG is near the end of the file. */
+/* True if the marker that ends a JPEG is near the end of the file. */
 static bool has_end(const clt_encoded *image)
 {
     const uint8_t *b = image->bytes;
@@ -142,7 +143,7 @@ static bool has_end(const clt_encoded *image)
     return false;
 }
 
-/* Converts four inks (CMYK), stored inverted, to colours, as Pillow does it. */
+/* Converts the four inks of CMYK, which are stored inverted, to colours, as Pillow does. */
 static void from_cmyk(uint8_t *row, int width)
 {
     for (int i = 0; i < width; i++) {
@@ -179,7 +180,8 @@ static clt_box shrunk(clt_box box, int shrink, const struct jpeg_decompress_stru
     return (clt_box){x, y, right - x, bottom - y};
 }
 
-/* Decodes the region's rows, only the columns that are set up, into rows of `stride` bytes. */
+/* Decodes the region's rows into memory with `stride` bytes for each row. Only the columns that were set up
+ * are decoded. */
 static void read_rows(struct jpeg_decompress_struct *info, clt_box region, uint8_t *pixels, size_t stride)
 {
     if (region.y > 0)

@@ -19,7 +19,7 @@ typedef struct png_reader {
     png_infop info;
     const uint8_t *bytes;
     size_t size, at;
-    bool no_memory; /* an allocation has failed, which the library reports with various messages */
+    bool no_memory; /* an allocation has failed; the library's messages for this vary */
     jmp_buf jump;
     char text[160];
 } png_reader;
@@ -86,12 +86,12 @@ static void read_info(png_reader *r)
     png_set_read_fn(r->png, r, read_bytes);
     png_set_user_limits(r->png, CLT_IMAGE_MAX_SIDE, CLT_IMAGE_MAX_SIDE);
     png_set_chunk_malloc_max(r->png, CHUNK_LIMIT);
-    /* skip all known chunks that no pixel depends on */
+    /* skip all known chunks that do not affect pixels */
     png_set_keep_unknown_chunks(r->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_read_info(r->png, r->info);
 }
 
-/* Compares the size in the header with the most pixels that the file's bytes could hold. */
+/* Refuses a size in the header that needs more pixels than the file's bytes can hold. */
 static clt_status check_claim(const clt_encoded *image, int64_t width, int64_t height, size_t row)
 {
     CLT_TRY(clt_image_check_size(width, height));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Resizes with a triangle filter whose width is at least two pixels of the source and two of the result, so
- * that shrinking averages (Pillow's BILINEAR; torchvision's antialias). Rows are combined first, then
- * columns, in f32, rounded once. Every value is computed from its inputs alone in a fixed order, so that it
- * is the same on every machine with IEEE arithmetic. It knows only pixels. */
+ * Resizes with a triangle filter whose width is at least two pixels of the source and two pixels of the
+ * result, so that shrinking averages pixels (Pillow's BILINEAR; torchvision's antialias). Rows are
+ * combined first, then columns, in f32; the result is rounded once. Every value is computed from its
+ * inputs alone in a fixed order, so that it is the same on every machine with IEEE arithmetic. It knows
+ * only pixels. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ typedef struct taps {
     const float *weight;
 } taps;
 
-/* The largest number of source pixels on which one pixel of the result may depend. */
+/* The largest number of source pixels that can affect one pixel of the result. */
 static int most_taps(int from, int to)
 {
     double factor = (double)from / to;
@@ -40,7 +41,8 @@ static taps taps_of(int from, int to, int at, float *weight)
     return (taps){first, end - first, weight};
 }
 
-/* out[i] = sum of weight[k] * row[k][i] for up to four rows; added to out[i] unless `begins`. */
+/* Computes the sum of weight[k] * row[k][i] over up to four rows; sets out[i] to it if `begins`, else adds
+ * it. */
 static void add_rows(float *restrict out, size_t n, const uint8_t *const row[4], const float weight[4],
                      bool begins)
 {
@@ -54,7 +56,8 @@ static void add_rows(float *restrict out, size_t n, const uint8_t *const row[4],
             out[i] += ((float)a[i] * p + (float)b[i] * q) + ((float)c[i] * r + (float)d[i] * s);
 }
 
-/* One row of the result before columns are combined, for the source columns [first, first + columns). */
+/* Makes one row of the result before columns are combined, for the source columns [first, first +
+ * columns). */
 static void combine_rows(const clt_view *view, const taps *t, int first, int columns, float *out)
 {
     for (int k = 0; k < t->count; k += 4) {
@@ -77,7 +80,8 @@ static uint8_t to_byte(float value)
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-/* Combines the columns of one row, which begins at source column `first`: column[i] has pixel i's taps. */
+/* Combines the columns of one row, which begins at source column `first`: column[i] has the taps of pixel
+ * i. */
 static void combine_columns(const float *row, int first, const taps *column, int count, uint8_t *red,
                             size_t plane, int step)
 {
@@ -118,8 +122,8 @@ typedef struct resizing {
     int width, height;
     clt_box window;
     int left, right, top, bottom; /* the part of the window that lies inside the result */
-    uint8_t *first_pixel;         /* where column `left` of the window's row 0 goes */
-    int step;                     /* to the next column: 1, or -1 if mirrored */
+    uint8_t *first_pixel;         /* place of column `left` in row 0 of the window */
+    int step;                     /* step to the next column: 1, or -1 if mirrored */
     size_t plane;
 } resizing;
 

@@ -41,8 +41,8 @@ static bool is_gap(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Takes the next column of a line that is not empty, from *at on; false: *at is NULL, after the last
- * column. */
+/* Takes the next column, which begins at *at, of a line that is not empty. False: *at is NULL, since the
+ * last column was taken. */
 static bool next_column(const char **at, span line, bool tabs, span *column)
 {
     const char *begin = *at, *end;
@@ -69,7 +69,7 @@ static int64_t count_columns(span line, bool tabs)
     return count;
 }
 
-/* Column number `wanted`, from 0, which the line has. */
+/* Column number `wanted`, counted from 0. The line must have it. */
 static span column_of(span line, bool tabs, int wanted)
 {
     const char *at = line.begin;
@@ -92,13 +92,13 @@ static bool parts_sentences(span line)
                          (size == length || is_gap(line.begin[length])));
 }
 
-/* True if a line before the first word of a sentence is a comment and not a word. */
+/* True if a line before the first word of a sentence is a comment. */
 static bool is_comment(const clt_columns *c, span line)
 {
     return line.begin[0] == '#' && ((!c->tabs && has_tab(line)) || count_columns(line, c->tabs) != c->count);
 }
 
-/* True for a number from 0 on. `more`: also for digits with a point or a hyphen between them. */
+/* True for a text of digits. `more`: also for digits with a point or a hyphen between them. */
 static bool is_number(span column, bool more)
 {
     bool digits = column.end > column.begin;
@@ -109,7 +109,7 @@ static bool is_number(span column, bool more)
 
 /* --- files --- */
 
-/* Takes the number of columns and their separator from the first line that is certainly a word's. */
+/* Takes the number of columns and their separator from the first line that certainly has a word. */
 static clt_status find_columns(const char *text, size_t size, clt_columns *out)
 {
     const char *at = text;
@@ -131,17 +131,17 @@ static clt_status find_columns(const char *text, size_t size, clt_columns *out)
     return CLT_OK;
 }
 
-/* Evidence on whether the first column is the number of each word in its sentence, counted from 1. */
+/* Evidence that the first column is, or is not, each word's number in its sentence, counted from 1. */
 typedef struct numbering {
     bool broken; /* a sentence does not begin with the number of a first word */
     bool counts; /* a later line has the number 2, as the second word should */
 } numbering;
 
-/* `at`: number of the line in its sentence, from 0. */
+/* `at`: number of the line in its sentence, counted from 0. */
 static void watch(numbering *n, span column, int64_t at)
 {
     bool one = column.end - column.begin == 1;
-    if (at == 0) /* 1, or a range such as 1-2, or an empty node before the first word, such as 0.1 */
+    if (at == 0) /* 1, a range such as 1-2, or an empty node before the first word such as 0.1 */
         n->broken = n->broken || !is_number(column, true) ||
                     (column.begin[0] != '1' && column.begin[0] != '0') || (!one && is_number(column, false));
     n->counts = n->counts || (at > 0 && one && column.begin[0] == '2');
@@ -152,7 +152,7 @@ clt_status clt_columns_walk(const char *text, size_t size, clt_sentence_visitor 
 {
     const char *at = text, *begin = NULL, *end = NULL;
     span line;
-    int64_t number = 0, first = 0, inside = 0; /* lines of the sentence so far */
+    int64_t number = 0, first = 0, inside = 0; /* number of lines of the sentence so far */
     numbering n = {0};
     CLT_TRY(find_columns(text, size, columns));
     if (columns->count == 0)

@@ -41,8 +41,8 @@ const char *clt_csv_row_end(const clt_csv_table *t, const char *row, const char 
     return NULL;
 }
 
-/* Removes the quotes around a cell in place. Returns the text after the closing quote; NULL: there is
- * none. */
+/* Removes the quotes around a cell in place. Returns the text after the closing quote; NULL: there is no
+ * closing quote. */
 static char *unquote(char *cell)
 {
     char *to = cell;

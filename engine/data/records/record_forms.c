@@ -11,7 +11,7 @@
 #include "engine/data/records/table_file.h"
 #include "engine/json/json_walk.h"
 
-/* clt_text_file.detail for columns: their number, and these flags. */
+/* Bits of clt_text_file.detail for columns: their number, and these flags. */
 enum { COLUMNS_TABS = 1 << 16, COLUMNS_NUMBERED = 1 << 17 };
 
 static clt_status cut_paragraph(void *context, const char *paragraph, size_t size, size_t at)

@@ -31,7 +31,8 @@ static clt_status read_list(cursor *c, entry_reader read)
     return CLT_OK;
 }
 
-/* Reads the list `name` of an object and skips its other members. *found: the object has the list. */
+/* Reads the list `name` of an object and skips its other members. *found: whether the object has the
+ * list. */
 static clt_status read_member(cursor *c, const char *name, entry_reader read, bool *found)
 {
     bool more = true;

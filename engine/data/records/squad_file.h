@@ -10,8 +10,8 @@
 #include "engine/base/status.h"
 
 typedef clt_status (*clt_squad_visitor)(void *context, const char *paragraph, size_t size, size_t at);
-/* Calls `visit` with the bytes of each paragraph and their offset `at` in the file. *found: the text is an
- * object with a list "data"; else `visit` was not called. CLT_EDATA names the byte where the text is
+/* Calls `visit` with the bytes of each paragraph and their offset `at` in the file. *found: whether the text
+ * is an object with a list "data"; if not, `visit` is not called. CLT_EDATA names the byte where the text is
  * wrong. */
 clt_status clt_squad_walk(const char *text, size_t size, clt_squad_visitor visit, void *context, bool *found);
 /* The number of questions of a paragraph. CLT_EDATA: it is not JSON, or has no "context" or "qas". */

@@ -12,14 +12,14 @@
 #include "engine/data/texts/characters.h"
 #include "engine/json/json.h"
 
-#define NAMES_SHOWN 300 /* most bytes of names in a message */
+#define NAMES_SHOWN 300 /* limit of the names in a message, in bytes */
 
-/* clt_text_file.about for a table. */
+/* Facts about a table, to which clt_text_file.about points. */
 typedef struct table_about {
     char separator;
     bool plain, given; /* quotes are plain characters; data.column_names gave the names */
     int columns;
-    char names[]; /* each with its final NUL */
+    char names[]; /* names of the columns, each with its final NUL */
 } table_about;
 
 static clt_csv_table table_of(const table_about *about)
@@ -73,7 +73,7 @@ static clt_status cut_row(clt_csv_table *t, const char *row, size_t size, char *
     return status;
 }
 
-/* True if the config names the columns, and no cell of the first row is one of the names. */
+/* True if the config names the columns and none of these names is a cell of the first row. */
 static bool names_are_given(const clt_config *config, const clt_csv_table *first)
 {
     int count = clt_config_list_count(config, "data.column_names");

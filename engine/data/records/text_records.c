@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens the files of records that a config names, divides them between training and evaluation, and judges
- * records that cannot be used. */
+ * Opens the files of records that a config names, divides them between training and evaluation, and
+ * decides what happens with records that cannot be used. */
 #include "engine/data/records/text_records.h"
 
 #include <string.h>
@@ -56,13 +56,13 @@ void clt_record_place(const clt_texts *texts, int64_t document, clt_str *out)
 {
     const clt_document *d = &texts->documents[document];
     const clt_text_file *file = &texts->files[d->file];
-    if (file->form == CLT_RECORD_SQUAD) { /* such files have few line breaks, if any */
+    if (file->form == CLT_RECORD_SQUAD) { /* such a file has few line breaks or none */
         const char *first = file->content ? file->content : (const char *)file->mapping.data;
         clt_str_printf(out, "'%s', byte %lld, question %lld", file->path, (long long)(d->bytes - first) + 1,
                        (long long)d->part + 1);
         return;
     }
-    if (file->listed) /* its line says little if the whole list is on one */
+    if (file->listed) /* its line number says little if the whole list is on one line */
         clt_str_printf(out, "'%s', record %lld, line %lld", file->path, (long long)d->part + 1,
                        (long long)clt_document_line(texts, d));
     else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The config keys of data.type csv, and the rule that they must keep. */
+ * The config keys of data.type csv, and the rule that they must follow. */
 #include <math.h>
 #include <string.h>
 

@@ -64,8 +64,8 @@ static bool can_be_sample(const clt_rows_table *t, const int *at)
     return true;
 }
 
-/* The first line names the columns if none of its cells is a number, unless it can be a sample and has no
- * known name. */
+/* True if the first line names the columns. With data.header=auto: if none of its cells is a number, and it
+ * has a known name or cannot be a sample. */
 static bool has_names(clt_rows_table *t)
 {
     int *at;
@@ -95,7 +95,7 @@ static clt_status begin(clt_rows_table *t, bool *names)
 
 /* --- all lines --- */
 
-/* Copies the words that clt_rows_table_tell logs, since they must outlast their line. */
+/* Copies the words that clt_rows_table_tell logs, since they must outlive their line. */
 static clt_status keep_words(clt_rows_table *t, int64_t line)
 {
     for (int i = 0; i < t->table->n_columns; i++) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tables as text: each line is a sample, with commas, semicolons or tabs between cells; one column is the
- * target. Cells may be in double quotes (RFC 4180) and then contain line breaks. All other columns, or those
- * in data.columns, are the input (field x, f32): a number is one element, and each word of a column of words
- * is one (table_columns.h). A target column (field y) of words gives classes, numbered in the order of
- * data.class_names or else of the words; whole numbers stay whole, other numbers are f32. The training part
- * defines columns and targets, also for other tables. */
+ * target. Cells may be in double quotes (RFC 4180) and then contain line breaks. All other columns, or
+ * those in data.columns, are the input (field x, f32): a column of numbers is one element, and a column
+ * of words has one element for each word (table_columns.h). If the target column (field y) has words,
+ * these are classes, numbered in the order of data.class_names, else in byte order; whole numbers stay
+ * whole, other numbers are f32. Columns and targets are learned from the training part, also for other
+ * tables. */
 #include "engine/data/arrays/source_pair.h"
 #include "engine/data/facts/data_facts.h"
 #include "engine/data/records/csv_table.h"
@@ -26,11 +27,11 @@
 typedef enum target_kind { TARGET_NUMBERS, TARGET_WHOLE, TARGET_CLASSES } target_kind;
 
 typedef struct csv_state {
-    /* training: the training file, if this data is an evaluation file; it defines columns and targets */
+    /* training: of an evaluation file, the training file from which columns and targets are learned */
     clt_csv_table table, training;
-    clt_table *columns;     /* learned from the training part, in the source's arena */
+    clt_table *columns;     /* facts learned from the training part, in the source's arena */
     int *at;                /* numbers of the input's columns in `table` */
-    clt_table_tally *tally; /* one for each of these columns */
+    clt_table_tally *tally; /* one for each input column */
     atomic_bool told;
     int target; /* column of the target in `table`; -1: targets are not read */
     const char *path;
@@ -41,7 +42,7 @@ typedef struct csv_state {
     const char **names; /* of classes */
     int64_t n_names;
     bool sorted;
-    int64_t *line;  /* of each sample */
+    int64_t *line;  /* line of each sample */
     float *x;       /* (samples, elements) */
     double *raw;    /* x before mean and std, set instead of x for clt_source_with.numbers */
     double *number; /* (samples) targets that are numbers */
@@ -58,7 +59,7 @@ static clt_status find_target(const clt_csv_table *t, const clt_config *config, 
     return *word ? clt_table_find(t, "data.target", word, column) : CLT_OK;
 }
 
-/* Decides from the column what the targets are: classes, integers or real numbers. */
+/* Finds out from the column what the targets are: classes, integers or real numbers. */
 static clt_status learn_targets(clt_source *source, const clt_csv_table *t, int column, csv_state *s)
 {
     bool numbers = true, whole = true;
@@ -138,7 +139,7 @@ static clt_status training_table(clt_source *source, const clt_config *config, b
     *out = &s->table;
     if (!own_file)
         return CLT_OK;
-    if (!clt_file_exists(path)) { /* a saved model may be evaluated where its training data is missing */
+    if (!clt_file_exists(path)) { /* no failure: a saved model may be evaluated without its training data */
         if (clt_table_standardizes(config))
             CLT_FAIL(
                 CLT_EDATA,
@@ -151,7 +152,8 @@ static clt_status training_table(clt_source *source, const clt_config *config, b
     return load_table(&s->training, source->arena, path, config);
 }
 
-/* Takes the inputs from `known`, else learns them from the training part; learns what the targets are. */
+/* Takes the input columns from `known` or, if it is NULL, learns them from the training part. Learns what
+ * the targets are. */
 static clt_status learn(clt_source *source, const clt_config *config, bool own_file, bool divided,
                         const clt_table *known, csv_state *s)
 {
@@ -179,7 +181,7 @@ static clt_status learn(clt_source *source, const clt_config *config, bool own_f
     return CLT_OK;
 }
 
-/* Takes the names of classes that a run has kept. */
+/* Takes the class names of a saved run. */
 static clt_status kept_names(clt_source *source, const clt_data_facts *facts, csv_state *s)
 {
     const char *name = facts->class_names.text;
@@ -197,7 +199,7 @@ static clt_status kept_names(clt_source *source, const clt_data_facts *facts, cs
     return CLT_OK;
 }
 
-/* Takes over the facts of a saved run: targets become numbers of the same kind as in that run. */
+/* Takes the facts of a saved run, so that targets become the same kind of numbers as in that run. */
 static clt_status take_known(clt_source *source, const clt_config *config, csv_state *s)
 {
     const clt_data_facts *facts = source->with.facts;
@@ -214,7 +216,7 @@ static clt_status take_known(clt_source *source, const clt_config *config, csv_s
     return facts && facts->n_class_names > 0 ? kept_names(source, facts, s) : CLT_OK;
 }
 
-/* Takes over what was learned from the training data of the same config. */
+/* Takes the facts that were learned from the training data of the same config. */
 static clt_status take_training(clt_source *source, csv_state *s)
 {
     const csv_state *t = source->with.training->state;
@@ -257,13 +259,13 @@ static clt_status choose_columns(clt_source *source, const clt_config *config, c
     const clt_source_with *with = &source->with;
     bool known =
         with->table && !with->training && (!with->table_may_differ || fits(source, config, split, s));
-    if (with->training) /* the training data has decided whether the known table is used */
+    if (with->training) /* the source of the training data has decided this */
         CLT_TRY(take_training(source, s));
     else if (known && (with->facts || with->numbers))
         CLT_TRY(take_known(source, config, s));
     else
         CLT_TRY(learn(source, config, own_file, divided, known ? with->table : NULL, s));
-    s->columns->target_scaled = false; /* until the model is known to be a regression */
+    s->columns->target_scaled = false; /* set later, if the model is a regression */
     s->target = -1;
     CLT_TRY(clt_table_locate(s->columns, &s->table, source->arena, &s->at));
     if (!with->numbers)
@@ -344,8 +346,8 @@ static clt_status fill_sample(const csv_state *s, const csv_scratch *scratch, in
     return s->target < 0 ? CLT_OK : fill_target(s, row, sample);
 }
 
-/* Reports the first bad row in the order of the file, since samples have another order. `failure`: the error
- * of the first bad sample. */
+/* Reports the first bad row of the file. A search is needed because samples have another order than rows.
+ * `failure`: the error of the first bad sample. */
 static clt_status first_bad_row(const csv_state *s, const csv_scratch *scratch, clt_status failure)
 {
     clt_error error;
@@ -412,7 +414,7 @@ static int by_number(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* *out: how many of the targets differ from each other. */
+/* *out: number of different targets. */
 static clt_status count_distinct(const clt_source *source, const csv_state *s, int64_t *out)
 {
     CLT_FREED int32_t *y = NULL;
@@ -438,7 +440,7 @@ static clt_status set_fields(clt_source *source, csv_state *s)
     source->fields[1] = (clt_source_field){"y", number ? CLT_F32 : CLT_I32, clt_shape_make(0, NULL), !number,
                                            number ? 0 : most};
     source->bytes = (int64_t)s->table.size;
-    source->scale = source->std = 1.0; /* already applied above */
+    source->scale = source->std = 1.0; /* x is already standardised */
     source->mean = 0.0;
     if (s->kind == TARGET_CLASSES) {
         source->words = s->words;
@@ -448,7 +450,7 @@ static clt_status set_fields(clt_source *source, csv_state *s)
             if (!(s->names[i] = clt_arena_strdup(source->arena, s->names[i])))
                 return CLT_ENOMEM;
     }
-    s->path = s->table.path; /* in the arena */
+    s->path = s->table.path; /* the text is in the arena */
     (void)snprintf(s->target_text, sizeof s->target_text, "none");
     if (s->target >= 0)
         clt_table_column_text(&s->table, s->target, s->target_text, sizeof s->target_text);
@@ -477,15 +479,15 @@ static clt_status csv_open(clt_source *source, const clt_config *config, clt_spl
     if (split == CLT_SPLIT_TRAIN && s->target >= 0 && s->kind != TARGET_NUMBERS)
         CLT_TRY(count_distinct(source, s, &source->distinct));
     clt_csv_unload(&s->training);
-    if (source->with.numbers) /* csv_numbers reports blank cells */
+    if (source->with.numbers) /* then csv_numbers logs blank cells */
         return CLT_OK;
     clt_table_tell(s->columns, &s->table, s->at, s->tally, s->table.path, source->samples);
     clt_csv_unload(&s->table);
     return CLT_OK;
 }
 
-/* Standardises a regression's targets if data.standardize holds; whole numbers then become f32 and are not
- * classes. */
+/* Standardises a regression's targets if data.standardize says so. Targets that are whole numbers then
+ * become f32, since they are not classes. */
 static clt_status csv_regress(clt_source *source, bool *changed)
 {
     csv_state *s = source->state;
@@ -507,7 +509,7 @@ static clt_status csv_numbers(const clt_source *source, int64_t index, double *o
     csv_state *s = source->state;
     int64_t elements = s->columns->elements;
     memcpy(out, s->raw + index * elements, (size_t)elements * sizeof *out);
-    if (!atomic_exchange(&s->told, true)) /* several threads of a loader may call this */
+    if (!atomic_exchange(&s->told, true)) /* log once: several threads may call this */
         clt_table_tell(s->columns, &s->table, s->at, s->tally, s->table.path, source->samples);
     return CLT_OK;
 }

@@ -41,8 +41,8 @@ bool clt_table_means_missing(const char *cell)
 
 #define DIGITS "0123456789"
 
-/* The length of digits in groups of three, such as 1,234,567; *groups: number of groups after the first
- * one. */
+/* The length of a number in groups of three digits, such as 1,234,567; *groups: number of groups after the
+ * first one. */
 static size_t grouped(const char *text, char separator, int *groups)
 {
     size_t n = strspn(text, DIGITS);
@@ -54,7 +54,8 @@ static size_t grouped(const char *text, char separator, int *groups)
     return n;
 }
 
-/* The length of digits, the point or comma `mark`, and digits after it; 0: the text does not begin so. */
+/* The length of a number with digits before and after `mark`, a point or comma; 0: the text does not begin
+ * with such a number. */
 static size_t broken(const char *text, char mark)
 {
     size_t before = strspn(text, DIGITS),

@@ -8,12 +8,12 @@
 #include "engine/config/config.h"
 #include "engine/data/records/csv_table.h"
 
-/* Whether data.blank lists the cell, so that it counts as blank. */
+/* True if data.blank lists the cell, so that it counts as blank. */
 bool clt_table_is_blank(const clt_config *config, const char *cell);
-/* Empties the cells of the table's rows that data.blank lists. */
+/* Empties those cells of the table's rows that data.blank lists. */
 void clt_table_empty_blanks(const clt_config *config, clt_csv_table *t);
 
-/* Whether the cell is a word that other programs write for a missing value, such as NA, ? or null. */
+/* True if the cell is a word that other programs write for a missing value, such as NA, ? or null. */
 bool clt_table_means_missing(const char *cell);
 /* True if the cell is a number with a decimal comma or with commas between thousands. */
 bool clt_table_has_commas(const char *cell);

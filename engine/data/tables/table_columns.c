@@ -14,7 +14,7 @@
 #include "engine/data/tables/table_cells.h"
 
 #define MAX_WORDS 65536
-#define MAX_INPUT_WORDS 1000 /* most words of a column of the input: each is an element of x */
+#define MAX_INPUT_WORDS 1000 /* limit of words in an input column, since each is an element of x */
 
 /* --- finding and naming --- */
 
@@ -107,7 +107,7 @@ clt_status clt_table_words(const clt_csv_table *t, int column, const clt_split_p
     *count = 0;
     if (!all)
         return CLT_ENOMEM;
-    for (int64_t row = 0; row < clt_csv_rows(t); row++) /* in the order of the file */
+    for (int64_t row = 0; row < clt_csv_rows(t); row++) /* all rows, in the order of the file */
         CLT_TRY(clt_table_check_word(t, row, column, what));
     for (int64_t i = 0; i < part->count; i++)
         all[i] = clt_csv_cell(t, clt_split_row(part, i), column);
@@ -148,7 +148,7 @@ bool clt_table_moments(const clt_csv_table *t, int column, const clt_split_part 
             continue;
         double away = value - *mean;
         *mean += away / (double)++n;
-        squares += away * (value - *mean); /* differences from the running mean lose no digits (Welford) */
+        squares += away * (value - *mean); /* differences from the running mean keep all digits (Welford) */
         least = value < least ? value : least;
         most = value > most ? value : most;
     }
@@ -200,7 +200,7 @@ static bool is_listed(const learning *l, const int *listed, int column)
 
 #define NO_BLANK "leave missing cells blank (data.fill), or list the words for them in data.blank"
 
-/* Reports a cell that is not a number in a column of numbers. `as`: which cells make it a column of
+/* Reports a cell that is not a number in a column of numbers. `as` says which cells make it a column of
  * numbers. */
 static clt_status no_number(const clt_csv_table *t, int64_t row, int column, const char *as)
 {
@@ -219,7 +219,7 @@ static clt_status no_number(const clt_csv_table *t, int64_t row, int column, con
     return clt_table_bad_cell(t, row, column, what);
 }
 
-/* The reason why f32 cannot hold the number in a cell; NULL: the cell does not hold such a number. */
+/* The reason why f32 cannot hold the number in a cell; NULL: f32 can, or the cell holds no number. */
 static const char *unfit_number(const char *cell)
 {
     char *end;
@@ -230,8 +230,8 @@ static const char *unfit_number(const char *cell)
                                        : "is not finite; " NO_BLANK;
 }
 
-/* Finds out whether the cells are words or numbers. A column of both is refused at its first word, and a
- * column of numbers at its first number that is not finite. */
+/* Finds out whether the cells are words or numbers. Refuses a column of both at its first word, and a column
+ * of numbers at its first number that is not finite. */
 static clt_status judge_column(const learning *l, int column, bool *words)
 {
     int64_t numbers = 0, other = -1;
@@ -307,8 +307,8 @@ static clt_status learn_numbers(const learning *l, int column, clt_table_column 
     return CLT_OK;
 }
 
-/* The name by which a column is found in other tables. NULL: it is found by its number, since it has no name,
- * another column has the same name, or JSON cannot hold the name. */
+/* The name by which a column is found in other tables. NULL: it is found by its number, since it has no
+ * name, another column has the same name, or the name cannot be kept in JSON. */
 static clt_status own_name(const learning *l, int column, const char **out)
 {
     const clt_csv_table *t = l->t;
@@ -329,7 +329,7 @@ static clt_status own_name(const learning *l, int column, const char **out)
     return *out ? CLT_OK : CLT_ENOMEM;
 }
 
-/* Fails because of a column that a key names. */
+/* Fails because of a column that a config key names. */
 static clt_status refuse_named(const learning *l, const char *key, int column, const char *why)
 {
     char name[80];
@@ -443,8 +443,8 @@ clt_status clt_table_learn(const clt_csv_table *t, const clt_config *config, con
 
 /* --- other tables --- */
 
-/* Finds a column by its name if both tables have names, else by its position: `number` in the training table
- * or, if the table has only the input's columns, `place` among these (-1: the column is the target). */
+/* Finds a column by its name if both tables have names, else by its position: `number` in a table like the
+ * training table, or `place` in a table that has only the input's columns (-1: the column is the target). */
 static clt_status locate(const clt_table *table, const clt_csv_table *t, const char *name, int number,
                          int place, int *at)
 {
@@ -485,7 +485,7 @@ clt_status clt_table_locate_target(const clt_table *table, const clt_csv_table *
 
 static void count_unknown(const clt_csv_table *t, int64_t row, const char *cell, clt_table_tally *tally)
 {
-    int64_t line = clt_csv_line(t, row); /* rows come in the order of the split */
+    int64_t line = clt_csv_line(t, row); /* samples are in the order of the split, not of the file */
     if (tally->unknown++ == 0 || line < tally->first_line) {
         tally->word = cell;
         tally->first_line = line;

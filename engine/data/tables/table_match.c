@@ -13,7 +13,7 @@
 typedef struct match {
     const clt_csv_table *t;
     const clt_config *config;
-    bool *wanted, *words; /* for each column: whether it is an input; whether data.words lists it */
+    bool *wanted, *words; /* flags of each column: it is an input; data.words lists it */
 } match;
 
 /* Sets to[c] to `as` for the columns c that a list of the config names. */
@@ -61,7 +61,7 @@ void clt_table_warn_of_fill(const clt_table *known, const clt_config *config, co
     bool number = !refuses && !mean && strcmp(fill, "median") != 0;
     for (int i = 0; i < known->n_columns; i++) {
         const clt_table_column *c = &known->columns[i];
-        /* otherwise the column was not standardised */
+        /* with mean 0 and std 1 the column was not standardised, so its mean is not known */
         bool knows_mean = c->mean < 0 || c->mean > 0 || c->std < 1 || c->std > 1;
         double wanted = number ? clt_strtod(fill, NULL) : mean && knows_mean ? c->mean : c->fill;
         char name[80], text[CLT_NUMBER_TEXT];

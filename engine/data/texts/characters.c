@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looks up classes of characters by binary search in generated tables; decodes and validates UTF-8. */
+ * Looks up classes of characters by binary search in generated tables, and decodes and validates UTF-8. */
 #include "engine/data/texts/characters.h"
 
 #include <string.h>

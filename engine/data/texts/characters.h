@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Classes of characters (letters, numbers, white space, word characters; Unicode 16.0) and normal form C
- * (Unicode 9.0), the versions that the tokenizers library uses. The tables are part of the program, so that
- * ids do not depend on a library of the host; scripts/make_unicode_tables.py writes them. */
+ * Classes of characters (letters, numbers, white space, word characters) of Unicode 16.0, and normal form
+ * C of Unicode 9.0, the same versions as in the tokenizers library. The tables are part of the program,
+ * so that ids do not depend on a library of the host. They are written by scripts/make_unicode_tables.py. */
 #ifndef ENGINE_DATA_TEXTS_CHARACTERS_H
 #define ENGINE_DATA_TEXTS_CHARACTERS_H
 
@@ -30,7 +30,7 @@
         low_;                                                                                                \
     })
 
-/* Caches the run of code points with equal classes that was found last, since most of a text stays in one
+/* Caches the latest run of code points with equal classes, since most characters of a text are in the same
  * run. Zero-initialise it. */
 typedef struct clt_char_memo {
     uint32_t first, end;
@@ -40,20 +40,20 @@ typedef struct clt_char_memo {
 unsigned clt_char_classes(clt_char_memo *memo, uint32_t code);
 /* The code point of a valid sequence of `size` bytes (clt_utf8_size). */
 uint32_t clt_utf8_code(const char *bytes, size_t size);
-/* Number of bytes at the beginning of the text that are valid UTF-8; the second function counts those that
- * are not part of any character. */
+/* clt_utf8_valid: number of bytes at the beginning of the text that are valid UTF-8. clt_utf8_invalid:
+ * number of bytes there that belong to no valid character. */
 size_t clt_utf8_valid(const char *text, size_t size);
 size_t clt_utf8_invalid(const char *text, size_t size);
 
-/* True if the bytes certainly are in normal form C, because none of their characters is changed by it or can
- * join an earlier one. */
+/* True if the bytes are certainly in normal form C, because it changes none of their characters and joins
+ * none to an earlier one. */
 bool clt_nfc_is_plain(const char *text, size_t size);
 /* Appends the text in normal form C; bytes that are not UTF-8 stay unchanged. */
 clt_status clt_nfc(const char *text, size_t size, clt_str *out);
-/* The same in normal form D: decomposed. */
+/* The same in normal form D, in which characters are decomposed. */
 clt_status clt_nfd(const char *text, size_t size, clt_str *out);
 /* Appends a code point as UTF-8. */
 void clt_append_code(uint32_t code, clt_str *out);
-const char *clt_unicode_version(void); /* version of the classes */
+const char *clt_unicode_version(void); /* Unicode version of the classes */
 
 #endif

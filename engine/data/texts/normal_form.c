@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Unicode normal forms D and C: characters are decomposed, combining marks are sorted by their class, and for
- * form C sequences for which a single character exists are composed again. */
+ * Unicode normal forms D and C: characters are decomposed, combining marks are sorted by their class, and
+ * for form C a sequence is composed again if a single character exists for it. */
 #include <stdlib.h>
 
 #include "engine/base/text.h"
@@ -10,7 +10,7 @@
 #include "engine/data/texts/unicode_uncertain.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-/* Code points of Hangul syllables, which are computed instead of looked up. */
+/* Code points of Hangul syllables, whose decompositions are computed instead of looked up. */
 #define SYLLABLE 0xac00u
 #define LEAD 0x1100u
 #define VOWEL 0x1161u
@@ -20,9 +20,9 @@
 #define TAILS 28u
 
 typedef struct composing {
-    uint32_t *code;   /* characters of the text that later ones may still combine with */
+    uint32_t *code;   /* characters of the text with which later ones may still combine */
     uint8_t *order;   /* combining class of each; 0: a starter */
-    uint32_t *sorted; /* room for a run of marks */
+    uint32_t *sorted; /* memory for sorting a run of marks */
     size_t count, code_capacity, order_capacity, sorted_capacity;
     bool apart; /* form D: characters stay decomposed */
 } composing;
@@ -93,7 +93,7 @@ static clt_status take_apart(composing *c, uint32_t code)
     return second ? put(c, second) : CLT_OK;
 }
 
-/* The character that the two compose to; 0: there is none. */
+/* The character that `first` and `second` compose to; 0: there is none. */
 static uint32_t joined(uint32_t first, uint32_t second)
 {
     uint64_t want = (uint64_t)first << 21 | second;
@@ -123,7 +123,8 @@ static clt_status flush(composing *c, clt_str *out)
     size_t starter = SIZE_MAX, kept = 0;
     CLT_TRY(sort_marks(c));
     for (size_t i = 0; i < c->count; i++) {
-        /* a mark cannot join the starter if one that stayed between them has the same or a higher class */
+        /* a mark cannot join the starter if a mark that is kept between them has the same or a higher
+         * class */
         bool adjacent = kept > 0 && starter == kept - 1;
         bool open = !c->apart && starter != SIZE_MAX && (adjacent || c->order[kept - 1] < c->order[i]);
         uint32_t made = open ? joined(c->code[starter], c->code[i]) : 0;
@@ -142,8 +143,8 @@ static clt_status flush(composing *c, clt_str *out)
     return CLT_OK;
 }
 
-/* True if form C may change the character or join it to an earlier one. Any other character is a starter that
- * only characters after it can change. */
+/* True if form C may change the character or join it to an earlier one. Any other character is a starter,
+ * and only characters after it can change it. */
 static bool is_uncertain(uint32_t code)
 {
     if (code >> 8 >= COUNT(uncertain_page))
@@ -151,8 +152,7 @@ static bool is_uncertain(uint32_t code)
     return uncertain_bits[uncertain_page[code >> 8] * 8u + (code >> 5 & 7u)] >> (code & 31u) & 1u;
 }
 
-/* Number of bytes before the first uncertain character. *before: where the character before that one
- * begins. */
+/* Number of bytes before the first uncertain character. *before: offset of the character before that one. */
 static size_t find_uncertain(const char *text, size_t size, size_t *before)
 {
     *before = 0;
@@ -187,7 +187,7 @@ static clt_status compose(composing *c, const char *text, size_t size, clt_str *
     for (size_t at = 0, step; at < size; at += step) {
         step = clt_utf8_size(text + at, size - at);
         uint32_t code = step ? clt_utf8_code(text + at, step) : 0;
-        if (step == 0 || code < 0x300) /* this character never combines with an earlier one */
+        if (step == 0 || code < 0x300) /* such a character never combines with an earlier one */
             CLT_TRY(flush(c, out));
         if (step == 0)
             clt_str_append_n(out, text + at, step = 1);

@@ -11,7 +11,7 @@
 #include "engine/base/text.h"
 #include "engine/files/fileio.h"
 
-#define MAX_DEPTH 16 /* depth of folders, since symbolic links may form a cycle */
+#define MAX_DEPTH 16 /* limit of nested folders, since symbolic links may form a cycle */
 
 static clt_status visit_list(const char *path, const char *key, clt_path_visitor visit, void *context)
 {
@@ -104,7 +104,7 @@ clt_status clt_shard_paths(const char *entry, const char *word, const char *key,
 
 /* --- texts --- */
 
-/* Adds the files of a folder and its subfolders, without those whose names begin with a dot. */
+/* Adds the files of a folder and its subfolders, except files whose names begin with a dot. */
 static clt_status list_texts(const char *folder, const char *key, int depth, clt_file_list *list)
 {
     CLT_SCOPED(clt_file_list) names = {0};

@@ -10,26 +10,26 @@
 
 typedef clt_status (*clt_path_visitor)(void *context, const char *path);
 
-/* clt_listed_paths: calls `visit` for the path; if the entry is "@LIST", for each path that the file LIST
- * names, one per line (a relative path begins at the current folder, as in a config). `key` says in messages
- * where the entry came from. An empty entry is CLT_ECONFIG. */
+/* clt_listed_paths: calls `visit` for the path `entry`. If the entry is "@LIST", calls it for each line of
+ * the file LIST, which is a path (relative paths begin at the current folder, as in a config). In messages
+ * `key` says where the entry came from. CLT_ECONFIG: the entry is empty. */
 clt_status clt_listed_paths(const char *entry, const char *key, clt_path_visitor visit, void *context);
 
-/* A folder or pattern that was resolved to files. A file that was named directly has no group. */
+/* A folder or pattern that was resolved to files. A file that an entry names directly has no group. */
 typedef struct clt_text_group {
     const char *name;
-    size_t index, count; /* number of the visited file, and of all files */
+    size_t index, count; /* index of the visited file; number of files */
 } clt_text_group;
 typedef clt_status (*clt_text_visitor)(void *context, const char *path, const clt_text_group *group);
 
 /* clt_text_paths: like clt_listed_paths, but resolves each path to files, in byte order of their names: a
- * file to itself ("-" as well; the group is NULL), a folder to the files in it and in its subfolders, a
- * pattern to the files that match. CLT_EDATA when there is none. */
+ * file or "-" to itself (`group` is then NULL), a folder to the files in it and in its subfolders, a pattern
+ * to the files that match. CLT_EDATA: there are no files. */
 clt_status clt_text_paths(const char *entry, const char *key, clt_text_visitor visit, void *context);
 
-/* clt_shard_paths: appends the files of an entry in byte order of their names. The entry is a file, a folder,
- * whose files NAME.bin with `word` ("train") in the name are taken, or a pattern ("data/train_*.bin").
- * CLT_EDATA when there is none. */
+/* clt_shard_paths: appends the files of an entry in byte order of their names. The entry is a file, a
+ * pattern ("data/train_*.bin"), or a folder, from which the files NAME.bin are taken whose names contain
+ * `word` ("train"). CLT_EDATA: there are no files. */
 clt_status clt_shard_paths(const char *entry, const char *word, const char *key, clt_file_list *list);
 /* True if the folder contains a file NAME.bin whose name contains `word`. */
 bool clt_folder_has_shards(const char *folder, const char *word);

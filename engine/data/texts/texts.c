@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads files into a list of documents: small files are copied, large ones mapped, gzip files unpacked; the
- * records of JSON Lines and of lists of JSON become documents of their own. */
+ * Reads files into a list of documents: copies small files, maps large ones and unpacks gzip files. Each
+ * record of JSON Lines or of a list of JSON becomes a document. */
 #include "engine/data/texts/texts.h"
 
 #include <pthread.h>
@@ -119,11 +119,11 @@ static bool next_line(const char **at, const char *end, const char **line, size_
     return false;
 }
 
-/* The records of a text: its lines, or the entries of the list that it is. */
+/* The records of a text: its lines or, if the text is a list of JSON, the entries of the list. */
 typedef struct records {
     clt_json_walk walk;
     bool listed;
-    int64_t number; /* of the newest line or entry, from 1 */
+    int64_t number; /* number of the newest line or entry, counted from 1 */
 } records;
 
 static records records_of(const char *bytes, size_t size)
@@ -132,7 +132,7 @@ static records records_of(const char *bytes, size_t size)
                      .listed = clt_json_starts_list(bytes, size)};
 }
 
-/* *size 0: there are no more. */
+/* Finds the next record; *size 0: there are no more. */
 static clt_status next_record(records *r, const char **record, size_t *size)
 {
     bool more;
@@ -166,8 +166,8 @@ static bool is_object(const char *line, size_t size)
     return parsed && clt_json_typeof(clt_json_root(doc)) == CLT_JSON_OBJECT;
 }
 
-/* Refuses text whose first two lines, or the first entry of a list, are JSON objects. A single such line may
- * be any text in braces. */
+/* Refuses text whose first two lines, or the first entry of a list, are JSON objects. A text with a single
+ * such line is accepted: it may be any text in braces. */
 static clt_status refuse_records(const clt_texts *t, const char *bytes, size_t size)
 {
     records r = records_of(bytes, size);
@@ -238,7 +238,8 @@ static clt_status add_records(clt_texts *t, const char *bytes, size_t size)
     return CLT_OK;
 }
 
-/* Adds each line or entry of a list as a document, or the documents of a file that has another form. */
+/* Adds each line, or each entry of a list, as a document; for a file in another form, adds the documents
+ * that `cut` finds. */
 static clt_status add_lines(clt_texts *t, const char *bytes, size_t size)
 {
     clt_text_file *file = &t->files[t->n_files - 1];
@@ -272,7 +273,7 @@ static clt_status check_and_add(clt_texts *t, const char *bytes, size_t size, bo
     return add_document(t, bytes, size, false);
 }
 
-/* *other: the file is refused because it is not text. */
+/* Reads the newest file. *other: whether it is refused because it is not text. */
 static clt_status read_text(clt_texts *t, bool *other)
 {
     clt_text_file *file = &t->files[t->n_files - 1];
@@ -293,8 +294,8 @@ static void free_file(clt_text_file *file)
 
 typedef struct adding {
     clt_texts *texts;
-    size_t left_out; /* files of the group that are not text, so far */
-    clt_error error; /* the error of the first of them */
+    size_t left_out; /* number of the group's files so far that are not text */
+    clt_error error; /* the error of the first file that is not text */
 } adding;
 
 /* Skips the newest file, because it is not text; fails if most files of its folder or pattern are not

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads published vocabularies: vocab.json or encoder.json with merges.txt or vocab.bpe, and tokenizer.json.
- * The files may come from anywhere, so everything is checked, and an unsupported feature that would change
- * ids is refused rather than ignored. It knows nothing of encoding. */
+ * Reads published vocabularies: vocab.json or encoder.json with merges.txt or vocab.bpe, and
+ * tokenizer.json. The files may come from anywhere, so everything is checked. A feature that is not
+ * supported is refused if it would change ids. It knows nothing of encoding. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@
 #include "engine/files/fileio.h"
 
 #define MERGES_MAX_BYTES ((uint64_t)64 << 20)
-/* Most tokens that no merge results in. Normally these are a handful of special tokens; if there are more,
- * merges are missing. */
+/* Limit of tokens that are the result of no merge. Normally these are a few special tokens; if there are
+ * more, merges are missing. */
 #define MAX_UNMADE 256
 
 typedef clt_tokenizer_loading loading;
@@ -26,7 +26,7 @@ static clt_status put_token(loading *l, const char *name, int64_t id, bool added
 {
     size_t size = strlen(name), count = 0;
     CLT_TRY(clt_grow(&l->left, &l->left_capacity, size + 1, 1, "a token"));
-    /* Added tokens are plain text; so are entries with characters that are not byte letters. */
+    /* Added tokens are plain text, and so are entries with characters that are not byte letters. */
     bool pieces = l->rules.wordpiece.on || l->rules.sentence.on;
     bool literal = added || (!pieces && !clt_bytes_of_letters(name, size, l->left, &count));
     return clt_fail_prefix(clt_tokenizer_put(l->t, id, literal || pieces ? name : l->left,
@@ -47,7 +47,7 @@ static clt_status put_vocabulary(loading *l)
     return CLT_OK;
 }
 
-/* Puts the added tokens that the vocabulary lacks into it, and prepares the search for all added tokens. */
+/* Adds to the vocabulary the added tokens that it lacks, and prepares the search for all added tokens. */
 static clt_status put_added(loading *l)
 {
     clt_tokenizer *t = l->t;
@@ -226,7 +226,7 @@ static clt_status add_merge_lines(loading *l)
     return CLT_OK;
 }
 
-/* True for tokens that occur in texts before any merge. */
+/* True for tokens with which a text's encoding starts, before any merge. */
 static bool is_symbol(const clt_tokenizer *t, const clt_token *token)
 {
     return token->size == 1 ||
@@ -234,8 +234,8 @@ static bool is_symbol(const clt_tokenizer *t, const clt_token *token)
                                      clt_sentence_byte(token->bytes, token->size) >= 0));
 }
 
-/* Detects a merges file that was truncated at the end of a line and therefore still parses: the vocabulary
- * then has tokens that no merge results in. */
+/* Detects a merges file that was truncated at the end of a line, so that it still parses: then the
+ * vocabulary has tokens that are the result of no merge. */
 static clt_status check_made(const loading *l)
 {
     clt_tokenizer *t = l->t;
@@ -317,7 +317,8 @@ static clt_status read_pair(loading *l, const clt_json *root, const char *merges
     return fill(l);
 }
 
-/* Reads a vocabulary with its merges, or a tokenizer.json. merges_path NULL: it must be a tokenizer.json. */
+/* Reads a vocabulary with its merges, or a tokenizer.json. If `merges_path` is NULL, the file must be a
+ * tokenizer.json. */
 static clt_status read_json(const char *path, const char *merges_path, loading *l)
 {
     CLT_SCOPED(clt_json_doc) *doc = NULL;
@@ -341,7 +342,7 @@ static clt_status read_json(const char *path, const char *merges_path, loading *
     return check_made(l);
 }
 
-/* *out: the path of the first of the names that exists beside `path`; NULL if none does. */
+/* *out: the path of the first file of these names that exists beside `path`; NULL: none exists. */
 static clt_status find_beside(const char *path, const char *const *names, int count, char **out)
 {
     *out = NULL;

@@ -47,7 +47,7 @@ void clt_tokenizer_merge_text(const clt_tokenizer *t, uint32_t rank, clt_str *ou
 {
     const clt_token *right = &t->tokens[t->merges[rank].right];
     letters(t, &t->tokens[t->merges[rank].left], out);
-    clt_str_append(out, " "); /* separates the two tokens, since no token contains a space */
+    clt_str_append(out, " "); /* a space separates the two tokens, since no token contains one */
     if (t->rules.sentence.on)
         clt_str_append_n(out, right->bytes, right->size);
     else
@@ -291,7 +291,7 @@ static void write_post_processor(const clt_tokenizer *t, clt_json_writer *w, clt
     for (int list = 0; list < 2; list++) {
         clt_jw_karray(w, lists[list]);
         for (int type = 0; type <= list; type++) {
-            if (type == 0 || !t->rules.wordpiece.on) /* BERT has no token before the second text */
+            if (type == 0 || !t->rules.wordpiece.on) /* no token precedes the second text */
                 template_around(t, w, &t->rules.before, type, name);
             template_piece(w, "Sequence", type ? "B" : "A", type);
             template_around(t, w, &t->rules.after, type, name);
@@ -442,7 +442,7 @@ clt_status clt_tokenizer_print_config(const clt_tokenizer *t, int64_t context, c
     if (context > 0)
         clt_jw_kint(&w, "model_max_length", context);
     clt_jw_kbool(&w, "clean_up_tokenization_spaces", false);
-    if (t->rules.wordpiece.on) { /* without these names transformers passes no segments of pairs to a bert */
+    if (t->rules.wordpiece.on) { /* without these names transformers passes no segments of pairs */
         clt_jw_karray(&w, "model_input_names");
         clt_jw_string(&w, "input_ids");
         clt_jw_string(&w, "token_type_ids");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * BPE training. Each word is kept once with its count. Each pair of neighbouring symbols has its count and a
- * list of the words that contain it, so that a merge touches only these words. A heap gives the most
- * frequent pair; an entry whose count is out of date is updated when it reaches the top. */
+ * BPE training. Each different word is stored once, with its count. Each pair of neighbouring symbols has
+ * a count and a list of the words that contain it, so that a merge changes only these words. A heap finds
+ * the most frequent pair; an entry with an outdated count is updated when it reaches the top. */
 #include "engine/data/tokenizer/bpe_train.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ typedef struct train_word {
 typedef struct train_pair {
     uint64_t key; /* left << 32 | right; UINT64_MAX: an empty slot */
     int64_t count;
-    /* indices of words that contain the pair, or did before merges; a word may be listed twice */
+    /* indices of words that contain the pair, or contained it before merges; a word may be listed twice */
     uint32_t *words;
     size_t n_words, words_capacity;
     int64_t before; /* count before the current merge */
@@ -99,7 +99,7 @@ static bool same_word(const clt_bpe_trainer *t, const train_word *word, const ch
     return true;
 }
 
-/* Doubles a hash table of indices, to be filled again; an empty slot is UINT32_MAX. */
+/* Doubles a hash table of indices and empties it (UINT32_MAX), so that the caller fills it again. */
 static clt_status double_slots(uint32_t **table, size_t *slots, const char *what)
 {
     size_t twice = *slots ? *slots * 2 : 4096;
@@ -234,7 +234,7 @@ static clt_status list_word(train_pair *pair, uint32_t index)
 }
 
 /* Adds `count`, which may be negative, to the counts of all pairs in a word. Adds the word to the lists of
- * the pairs that are new in it: pairs with the symbol `fresh`, or all pairs if `fresh` is CLT_NO_TOKEN. */
+ * its new pairs: those with the symbol `fresh`, or all pairs if `fresh` is CLT_NO_TOKEN. */
 static clt_status count_pairs(clt_bpe_trainer *t, uint32_t index, int64_t count, uint32_t fresh)
 {
     const train_word *word = &t->words[index];
@@ -282,8 +282,8 @@ static heap_item heap_pop(clt_bpe_trainer *t)
     return top;
 }
 
-/* Pushes a heap entry for every pair whose count grew in this merge. Counts that shrank are corrected in
- * best_pair. */
+/* Pushes a heap entry for every pair whose count grew in this merge. best_pair corrects counts that
+ * shrank. */
 static clt_status push_touched(clt_bpe_trainer *t)
 {
     for (size_t i = 0; i < t->n_touched; i++) {
@@ -296,7 +296,7 @@ static clt_status push_touched(clt_bpe_trainer *t)
     return CLT_OK;
 }
 
-/* The most frequent pair; count 0 when there is none. */
+/* The most frequent pair; count 0: there is no pair. */
 static clt_status best_pair(clt_bpe_trainer *t, heap_item *best)
 {
     *best = (heap_item){0};
@@ -307,7 +307,7 @@ static clt_status best_pair(clt_bpe_trainer *t, heap_item *best)
             *best = item;
             return CLT_OK;
         }
-        if (count > 0 && count < item.count) /* if the count grew, the heap has a newer entry for it */
+        if (count > 0 && count < item.count) /* if the count grew, the heap has a newer entry for the pair */
             CLT_TRY(heap_push(t, (heap_item){count, item.key}));
     }
     return CLT_OK;
@@ -346,7 +346,7 @@ static clt_status token_of(clt_bpe_trainer *t, char *owned, size_t size, uint32_
     return CLT_OK;
 }
 
-/* The first 256 tokens are the single bytes; the words' symbols become their ids. */
+/* The first 256 tokens are the single bytes; symbols of words become these ids. */
 static clt_status start_vocabulary(clt_bpe_trainer *t)
 {
     uint32_t id_of[256];
@@ -395,8 +395,8 @@ static clt_status merge_pair(clt_bpe_trainer *t, uint64_t key)
     CLT_TRY(token_of(t, bytes, size, &id));
     CLT_TRY(clt_grow(&t->merges, &t->merges_capacity, t->n_merges + 1, sizeof *t->merges, "the merges"));
     t->merges[t->n_merges++] = (clt_merge){left, right, id};
-    /* Counting the words again may reallocate the table of pairs. The list of this pair's words does not
-     * grow, so its address stays valid. */
+    /* Counting the words again may reallocate the table of pairs, but not this pair's list of words, which
+     * does not grow. So the list's address stays valid. */
     train_pair *pair = &t->pairs[pair_slot(t, key)];
     CLT_FREED uint32_t *words = CLT_TAKE(pair->words);
     size_t n_words = pair->n_words;

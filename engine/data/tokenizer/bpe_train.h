@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training of a byte-level BPE tokenizer on the user's own text: texts are added, words counted, then the
- * most frequent pair of neighbours is merged, again and again. The result is a pure function of the text:
- * among equally frequent pairs the one with the smaller ids is merged first. It knows nothing of files. */
+ * Trains a byte-level BPE tokenizer on the user's own text: counts the words of all added texts, then
+ * merges the most frequent pair of neighbours, again and again. The result is a pure function of the
+ * text: among equally frequent pairs the one with the smaller ids is merged first. It knows nothing of
+ * files. */
 #ifndef ENGINE_DATA_TOKENIZER_BPE_TRAIN_H
 #define ENGINE_DATA_TOKENIZER_BPE_TRAIN_H
 
@@ -20,9 +21,9 @@ clt_status clt_bpe_trainer_add(clt_bpe_trainer *trainer, const char *text, size_
  * with that status. */
 typedef clt_status (*clt_bpe_progress)(void *context, uint32_t merges, uint32_t of);
 /* clt_bpe_trainer_run: makes a vocabulary of `vocab` tokens: the 256 bytes, vocab - 257 results of merges,
- * and "<|endoftext|>" as the last one. It has fewer tokens if no pair occurs twice any more. Afterwards the
- * trainer can only be destroyed. CLT_EUSAGE for vocab below 257 or above CLT_TOKENIZER_MAX_VOCAB, CLT_EDATA
- * when no text was added. */
+ * and "<|endoftext|>" as the last one. It has fewer tokens if at some point no pair occurs twice. Afterwards
+ * the trainer can only be destroyed. CLT_EUSAGE: `vocab` is below 257 or above CLT_TOKENIZER_MAX_VOCAB.
+ * CLT_EDATA: no text was added. */
 clt_status clt_bpe_trainer_run(clt_bpe_trainer *trainer, int64_t vocab, clt_bpe_progress progress,
                                void *context, clt_tokenizer **out);
 

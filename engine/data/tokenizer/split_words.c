@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Splits text into words as the regular expressions of published tokenizers do. An expression is recognised
- * by its text, and a function here splits in the same way. The functions see only valid UTF-8: runs of other
- * bytes are removed first, and each run is a separate word. */
+ * Splits text into words as the regular expressions of published tokenizers do. An expression is
+ * recognised by its text, and a function here splits in the same way. The functions get only valid UTF-8:
+ * each run of other bytes becomes a separate word before they are called. */
 #include <string.h>
 
 #include "engine/base/text.h"
@@ -73,8 +73,8 @@ static size_t run_end(scanner *s, size_t at, unsigned kind, size_t most)
     return at;
 }
 
-/* The end of 's, 't, 're, 've, 'm, 'll or 'd at an apostrophe; `at` if there is none. `fold`: ignores case,
- * and takes the long s (U+017F) for an s, as the expression does in other libraries. */
+/* If 's, 't, 're, 've, 'm, 'll or 'd begins at the apostrophe `at`: its end; else `at`. `fold`: ignores
+ * case, and treats the long s (U+017F) as an s, as other libraries do for the same expression. */
 static size_t contraction(const scanner *s, size_t at, bool fold)
 {
     static const char *const ends[] = {"s", "t", "re", "ve", "m", "ll", "d"};
@@ -92,8 +92,9 @@ static size_t contraction(const scanner *s, size_t at, bool fold)
     return at;
 }
 
-/* The end of a word of white space: the whole run at the end of the text, otherwise all but its last
- * character, with which the next word may begin. lines: it ends after its last line break, if any. */
+/* The end of a word of white space. At the end of the text the word is the whole run; elsewhere it lacks the
+ * last character, with which the next word may begin. `lines`: if the run has line breaks, the word ends
+ * after the last one. */
 static size_t space_end(scanner *s, size_t at, bool lines)
 {
     size_t end = at, last = at, line = at, step;
@@ -156,7 +157,7 @@ static clt_status split_span(scanner *s, clt_words words, clt_word_visitor word,
     return CLT_OK;
 }
 
-/* Makes numbers separate words, and splits the text between two numbers as a separate text. */
+/* Makes numbers separate words, and splits each text between two numbers as if it were alone. */
 static clt_status split_digits(scanner *s, const clt_splitting *how, clt_word_visitor word, void *context)
 {
     const scanner whole = *s;

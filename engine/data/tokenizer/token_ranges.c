@@ -53,7 +53,8 @@ static clt_status add_word(void *context, const char *word, size_t size)
     return CLT_OK;
 }
 
-/* Number of bytes at the beginning of a text that are printable ASCII, and thus stay one byte each. */
+/* Number of bytes at the beginning of a text that are printable ASCII, and thus one byte each in the normal
+ * form, too. */
 static size_t plain_run(const char *text, size_t size)
 {
     size_t run = 0;
@@ -62,7 +63,8 @@ static size_t plain_run(const char *text, size_t size)
     return run;
 }
 
-/* Appends the normal form of the text, and to `from` the offset of each byte's character. */
+/* Sets r->normal to the normal form of [begin, end), and r->from to the offset of each byte's character in
+ * the text. */
 static clt_status normalise(ranging *r, size_t begin, size_t end)
 {
     r->normal.length = 0;
@@ -80,7 +82,8 @@ static clt_status normalise(ranging *r, size_t begin, size_t end)
     return clt_str_check(&r->normal);
 }
 
-/* Appends the text [begin, end), which contains no added token that is found before normalising. */
+/* Appends the ids and ranges of the text [begin, end), which contains no added token that is found before
+ * normalising. */
 static clt_status add_normal(ranging *r, size_t begin, size_t end)
 {
     clt_added_match match;

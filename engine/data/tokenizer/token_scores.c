@@ -15,7 +15,7 @@
 #include "engine/data/tokenizer/tokenizer_internal.h"
 
 #define UNKNOWN (CLT_NO_TOKEN - 1) /* a character without a token, which no merge joins */
-#define MOST_MERGES (1u << 24)     /* whole numbers up to this are exact in f32 */
+#define MOST_MERGES (1u << 24)     /* whole numbers up to this one are exact in f32 */
 
 bool clt_tokenizer_is_sentence(const clt_tokenizer *t)
 {
@@ -34,7 +34,8 @@ int clt_tokenizer_byte_of(const clt_tokenizer *t, uint32_t id)
     return t->rules.sentence.on ? clt_sentence_byte(t->tokens[id].bytes, t->tokens[id].size) : -1;
 }
 
-/* Why files for other programs cannot express a rule other than the merges; NULL: they can express all. */
+/* The rule of this tokenizer, besides merges, that files for other programs cannot express; NULL: they can
+ * express all rules. */
 static const char *strange_rule(const clt_tokenizer *t)
 {
     const clt_sentence *how = &t->rules.sentence;
@@ -71,7 +72,8 @@ static const clt_added_token *strange_added(const clt_tokenizer *t)
     return NULL;
 }
 
-/* Merges the characters of a token until two symbols are left; returns how many there are, 0: too many. */
+/* Merges the characters of a token until two symbols are left or no merge applies. Returns the number of
+ * symbols; 0: the token has too many characters. */
 static size_t last_symbols(const clt_tokenizer *t, const clt_token *token, uint32_t *id)
 {
     size_t n = 0;
@@ -103,7 +105,7 @@ clt_status clt_tokenizer_scores(const clt_tokenizer *t, float *scores, clt_str *
         const clt_pair_slot *merge = n == 2 ? clt_tokenizer_pair(t, id[0], id[1]) : NULL;
         scores[i] = merge ? -(float)merge->rank : n == 1 ? 0 : CLT_SCORE_UNUSED;
         if (token->literal || token->special || merge || n == 1 || n > 2)
-            /* names of literal and special tokens are found before anything is joined, or are marked */
+            /* names of literal and special tokens are found before any joining, or are marked */
             continue;
         const int shown = (int)(token->size < 60 ? token->size : 60);
         if (n == 0)

@@ -10,7 +10,7 @@
 #include "engine/data/texts/characters.h"
 #include "engine/data/tokenizer/tokenizer_internal.h"
 
-#define PIECE ((size_t)1 << 20) /* about this many bytes are encoded by a thread in one round */
+#define PIECE ((size_t)1 << 20) /* bytes that a thread encodes in one round, about */
 #define MAX_THREADS 64
 
 /* True if a whole UTF-8 character ends at `at` and is certainly not white space. */
@@ -29,17 +29,17 @@ static bool is_alphanumeric(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* True if the text may be cut at `at`: before white space that follows another character. With all splitting
- * expressions, no word crosses such a place, and the words after it do not depend on the text before it.
- * Before a line break the text must end in a letter or digit, since the break may belong to any other
- * word. */
+/* True if the text may be cut at `at`: before white space that follows another character. For all
+ * splitting expressions, no word crosses such a place, and the words after it do not depend on the text
+ * before it. A line break may be cut off only after a letter or digit, since it may belong to a word that
+ * ends otherwise. */
 static bool may_cut(const clt_tokenizer *t, const char *text, size_t size, size_t at)
 {
     if (at == 0 || at == size)
         return true;
     char c = text[at];
     bool line = c == '\n' || c == '\r';
-    if (t && t->rules.sentence.on) /* at the beginning of a word, if no merge crosses it */
+    if (t && t->rules.sentence.on) /* before a word that no merge joins to the text before it */
         return c == ' ' && (t->rules.sentence.apart || t->rules.sentence.split) && ends_a_word(text, at) &&
                !clt_sentence_ends_with_space(text, at) && clt_added_may_cut(t, text, size, at);
     bool cut = line ? is_alphanumeric(text[at - 1])
@@ -66,7 +66,7 @@ size_t clt_tokenize_cut(const clt_tokenizer *t, const char *text, size_t size, s
 typedef struct piece {
     const char *text;
     size_t size;
-    bool separate;    /* a separator comes before it */
+    bool separate;    /* a separator token comes before it */
     bool first, last; /* it is the first or last piece of its document */
 } piece;
 
@@ -76,8 +76,8 @@ typedef struct worker {
     clt_encoder *encoder;
     piece *pieces;
     size_t n_pieces, pieces_capacity;
-    uint64_t bytes; /* of all pieces */
-    bool framed;    /* documents get the ids of clt_tokenizer_before and _after */
+    uint64_t bytes; /* size of all pieces */
+    bool framed;    /* adds the ids of clt_tokenizer_before and _after to documents */
     clt_ids ids;
     clt_error error;
 } worker;
@@ -121,9 +121,9 @@ typedef struct feed {
     const clt_tokenizer *tokenizer;
     const clt_document *documents;
     size_t n_documents, next; /* `next`: the document to give out now */
-    size_t done;              /* bytes of its part that were given out */
+    size_t done;              /* bytes of that document that were given out */
     uint64_t from, to;        /* range of bytes of the joined text */
-    bool any, separated;      /* a piece was given out; documents are separated by a token */
+    bool any, separated;      /* a piece was given out; a token separates documents */
 } feed;
 
 /* Gives a worker pieces with about PIECE bytes in total. */
@@ -176,7 +176,7 @@ static clt_status run_round(worker *workers, int count)
     return status;
 }
 
-/* Encodes the documents in rounds; each worker has an encoder. */
+/* Encodes the documents in rounds. Each worker has its own encoder. */
 static clt_status run_rounds(feed *f, worker *workers, int threads, clt_ids_sink sink, void *context)
 {
     size_t done = 0;

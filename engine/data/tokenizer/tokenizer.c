@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fills and checks the tables of a tokenizer, decodes ids, and answers questions about any tokenizer. It
+ * Fills and checks the tables of a tokenizer, decodes ids, and returns facts about any tokenizer. It
  * knows neither files nor how words are merged. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "engine/data/data.h"
 #include "engine/data/tokenizer/tokenizer_internal.h"
 
-/* Log2 of the smallest table size at which `count` entries fill at most half of it. */
+/* Log2 of the size of the smallest table that `count` entries fill at most by half. */
 static int table_bits(uint64_t count)
 {
     int bits = 3;
@@ -251,8 +251,8 @@ bool clt_tokenizer_surplus(const clt_tokenizer *t, int64_t rows, clt_str *names)
     return special;
 }
 
-/* Adds the settings that change how a text is encoded. GPT-2's settings add nothing, so that such a tokenizer
- * keeps the hash of earlier versions of this program. */
+/* Adds the settings that change how a text is encoded. GPT-2's settings add nothing, so that the hash of
+ * such a tokenizer is the same as in earlier versions of this program. */
 static void hash_rules(const clt_tokenizer *t, clt_hash64_state *state)
 {
     const clt_tokenizer_rules *r = &t->rules;

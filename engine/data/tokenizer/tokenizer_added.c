@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Finds added tokens in texts, from left to right and at each place the longest first, as the tokenizers
- * library does. A match that does not count (a special token that is plain text, or a single word with word
- * characters beside it) is skipped as a whole: no shorter token is found inside it. */
+ * library does. Some matches are not valid: a special token that is plain text, or a token of kind
+ * single_word with word characters beside it. Such a match is skipped as a whole: no shorter token is
+ * found inside it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 #include "engine/data/texts/characters.h"
 #include "engine/data/tokenizer/tokenizer_internal.h"
 
-/* The longest first; equally long tokens by id, so that the order is always the same. */
+/* Sorts the longest tokens first, and equally long ones by id, so that the order is always the same. */
 static int by_size(const void *a, const void *b)
 {
     size_t x = ((const clt_added_token *)a)->size, y = ((const clt_added_token *)b)->size;
@@ -51,7 +52,7 @@ static bool is_marked(clt_added_search *s, size_t begin, size_t end)
     return s->n_marked > 0 && s->marked->begin <= begin && end <= s->marked->end;
 }
 
-/* The longest added token at `at`; NULL: none. either: ignores whether tokens are `normalized`. */
+/* The longest added token at `at`; NULL: none. `either`: ignores whether tokens are `normalized`. */
 static const clt_added_token *added_at(const clt_added_search *s, size_t at, bool either)
 {
     const clt_tokenizer *t = s->tokenizer;
@@ -66,7 +67,7 @@ static const clt_added_token *added_at(const clt_added_search *s, size_t at, boo
     return NULL;
 }
 
-/* Size in bytes of the character that ends at `at`; 0: none does. */
+/* Size in bytes of the character that ends at `at`; 0: no character ends there. */
 static size_t size_before(const char *text, size_t at)
 {
     for (size_t size = 1; size <= 4 && size <= at; size++)
@@ -127,7 +128,7 @@ bool clt_added_may_cut(const clt_tokenizer *t, const char *text, size_t size, si
         if (a->rstrip &&
             (changes || (at >= a->size && memcmp(text + at - a->size, a->content, a->size) == 0)))
             return false;
-        for (size_t k = 0; k < a->size; k++) { /* cuts are made only before ASCII white space */
+        for (size_t k = 0; k < a->size; k++) { /* texts are cut only before ASCII white space */
             bool letter = t->rules.sentence.normal && a->normalized && k > 0 &&
                           strncmp(a->content + k, CLT_SPACE_LETTER, strlen(CLT_SPACE_LETTER)) == 0;
             bool space = letter || a->content[k] == ' ' || (a->content[k] >= '\t' && a->content[k] <= '\r');

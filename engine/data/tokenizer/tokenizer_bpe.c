@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Encodes a text: splits it into words, and turns words into ids, by the pieces of tokenizer_wordpiece.c or
- * by byte-pair merges, the lowest rank first and among equals the leftmost. Since a text repeats its words, a
- * cache maps short words to their ids; a hit reads one cache line. It knows nothing of files. */
+ * Encodes a text: splits it into words, and turns words into ids, either with tokenizer_wordpiece.c or by
+ * byte-pair merges. The merge with the lowest rank comes first, among equal ones the leftmost. Since
+ * words repeat in a text, a cache maps short words to their ids; a hit reads one cache line. It knows
+ * nothing of files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@
 #define CACHED_IDS 8
 #define NO_MERGE UINT32_MAX
 
-/* A cached word and its ids; size 0: empty. A later word with the same index replaces it. */
+/* A cached word and its ids; `size` 0: the entry is empty. A later word with the same index replaces it. */
 typedef struct cache_line {
     uint8_t size, count;
     char word[CACHED_BYTES];
@@ -22,23 +23,23 @@ typedef struct cache_line {
 } cache_line;
 _Static_assert(sizeof(cache_line) == 64, "a cached word is one cache line");
 
-/* Scratch for a long word: a linked list of symbols and a heap of the possible merges. */
+/* Scratch memory for a long word: a linked list of its symbols, and a heap of possible merges. */
 typedef struct long_word {
-    uint32_t *id, *next, *prev, *rank; /* (n) each; `rank`: rank of the merge of a symbol with the next one */
-    uint64_t *heap;                    /* rank << 32 | index of the left symbol; the smallest comes first */
+    uint32_t *id, *next, *prev, *rank; /* (n) each; `rank`: of the symbol's merge with the next one */
+    uint64_t *heap;                    /* rank << 32 | index of the left symbol; smallest first */
     size_t capacity, heap_count, heap_capacity;
 } long_word;
 
 struct clt_encoder {
     const clt_tokenizer *tokenizer;
     void *cache_block;
-    cache_line *cache; /* inside cache_block, at a multiple of 64 */
+    cache_line *cache; /* part of cache_block, aligned to 64 bytes */
     long_word scratch;
     clt_str normal;   /* a text in normal form */
     clt_str prefixed; /* a text with a space before it */
     /* While encoding: */
     clt_ids *out;
-    clt_text_start start; /* place of the text that comes next */
+    clt_text_start start; /* place of the text that is encoded next */
     const clt_text_range *marked;
     size_t n_marked;
 };
@@ -92,7 +93,7 @@ size_t clt_merge_symbols(const clt_tokenizer *t, uint32_t *id, size_t n, size_t 
         if (rank[best] == NO_MERGE)
             break;
         id[best] = joined[best];
-        size_t behind = n - best - 2; /* symbols after the merged pair */
+        size_t behind = n - best - 2; /* number of symbols after the merged pair */
         memmove(id + best + 1, id + best + 2, behind * sizeof *id);
         if (behind > 1) {
             memmove(rank + best + 1, rank + best + 2, (behind - 1) * sizeof *rank);
@@ -310,7 +311,8 @@ static clt_status encode_plain(clt_encoder *e, const char *text, size_t size)
 
 typedef clt_status (*encode_rest)(clt_encoder *e, const char *text, size_t size);
 
-/* Encodes the added tokens with this value of `normalized`, and calls `rest` for the text between them. */
+/* Encodes those added tokens whose `normalized` has this value, and calls `rest` for the text between
+ * them. */
 static clt_status encode_added(clt_encoder *e, const char *text, size_t size, bool normalized,
                                encode_rest rest)
 {
@@ -332,8 +334,8 @@ static clt_status encode_added(clt_encoder *e, const char *text, size_t size, bo
     return done < size ? rest(e, text + done, size - done) : CLT_OK;
 }
 
-/* Encodes the text between added tokens that are not `normalized`: normalises it, then finds the normalized
- * ones. */
+/* Encodes the text between added tokens that are not `normalized`: normalises it, then encodes the added
+ * tokens that are `normalized`. */
 static clt_status encode_normal(clt_encoder *e, const char *text, size_t size)
 {
     if (!clt_tokenizer_is_normal(e->tokenizer, text, size)) {

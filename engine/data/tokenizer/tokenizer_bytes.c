@@ -7,7 +7,7 @@
 #include "engine/base/text.h"
 #include "engine/data/tokenizer/tokenizer_internal.h"
 
-#define LETTERS 324 /* code points 0 .. 323 hold all letters: 256 + the 68 bytes without a printable form */
+#define LETTERS 324 /* all letters are below code point 256 + 68; 68 bytes are not printable */
 
 static bool prints(unsigned byte)
 {

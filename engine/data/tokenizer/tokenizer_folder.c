@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the files that save_pretrained leaves beside a vocabulary: tokenizer_config.json, added_tokens.json
- * and special_tokens_map.json. They add tokens, give special tokens their roles, and change how a text is
- * encoded; they are read as the transformers library reads them. */
+ * Reads the files that save_pretrained of transformers writes beside a vocabulary: tokenizer_config.json,
+ * added_tokens.json and special_tokens_map.json. They add tokens, give special tokens their roles, and
+ * change how a text is encoded; they are read as the transformers library reads them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static bool read_entry(const clt_json *value, bool special, clt_added_entry *out
     return true;
 }
 
-/* Adds a token. If another file or the vocabulary has it already, both must agree. */
+/* Adds a token. If another file or the vocabulary already has the token, both must agree. */
 static clt_status add_entry(clt_tokenizer_loading *l, const clt_added_entry *entry)
 {
     clt_added_entry *known = find_entry(l, entry->content);
@@ -124,8 +124,8 @@ static clt_status read_decoded(clt_tokenizer_loading *l, const clt_json *value)
     return add_entry(l, &entry);
 }
 
-/* Reads an entry of added_tokens.json: {"<speaker>": 260}. The settings of a token that another file has are
- * kept. */
+/* Reads an entry of added_tokens.json: {"<speaker>": 260}. If another file has the token, its settings there
+ * are kept. */
 static clt_status read_named(clt_tokenizer_loading *l, const clt_json *value)
 {
     const char *content = clt_json_key(value);
@@ -140,7 +140,7 @@ static clt_status read_named(clt_tokenizer_loading *l, const clt_json *value)
     return add_entry(l, &entry);
 }
 
-/* Calls `read` for each entry of an object or array of `doc`; NULL: there is none. */
+/* Calls `read` for each entry of `list`, an object or array of `doc`, which may be NULL. */
 static clt_status read_each(clt_tokenizer_loading *l, const clt_json_doc *doc, const clt_json *list,
                             clt_status (*read)(clt_tokenizer_loading *l, const clt_json *value))
 {
@@ -207,7 +207,7 @@ static clt_status read_more_specials(clt_tokenizer_loading *l)
                 continue;
             for (const clt_json *one = clt_json_first(list); one; one = clt_json_next(one))
                 CLT_TRY(add_special(l, side, one, NULL));
-            return CLT_OK; /* transformers reads the first list alone */
+            return CLT_OK; /* transformers reads only the first list that exists */
         }
     return CLT_OK;
 }
@@ -220,8 +220,8 @@ static bool is_class(const char *name, const char *wanted)
     return strncmp(name, wanted, size) == 0 && (!name[size] || strcmp(name + size, "Fast") == 0);
 }
 
-/* Compares a flag of tokenizer_config.json with the rules: the class BertTokenizer of transformers follows
- * the flag, whatever tokenizer.json says. */
+/* Refuses a flag of tokenizer_config.json that contradicts the rules: the class BertTokenizer of
+ * transformers follows the flag, whatever tokenizer.json says. */
 static clt_status check_flag(const clt_tokenizer_loading *l, const char *key, bool ours)
 {
     const clt_json *value = side_value(l, CLT_SIDE_CONFIG, key);
@@ -244,9 +244,9 @@ static clt_status check_bert(const clt_tokenizer_loading *l)
     return check_flag(l, "tokenize_chinese_chars", w->chinese);
 }
 
-/* True if the rules of the tokenizer.json differ from the rules of its class (GPT-2's or Qwen 2's), as in the
- * published SmolLM2. cltrain follows the file, with whose ids the model was trained, as do the tokenizers
- * library and transformers 4; the classes of transformers 5 do not. */
+/* True if the rules of the tokenizer.json differ from the rules of its class (GPT-2's or Qwen 2's), as in
+ * the published SmolLM2. cltrain follows the file, because the model was trained with its ids. So do the
+ * tokenizers library and transformers 4, but not the classes of transformers 5. */
 static bool file_differs(const clt_tokenizer_loading *l, const char *name, const clt_splitting *own, bool nfc)
 {
     const clt_tokenizer_rules *r = &l->rules;
@@ -260,7 +260,7 @@ static bool file_differs(const clt_tokenizer_loading *l, const char *name, const
     return differs;
 }
 
-/* Applies tokenizer_class. whole: there is a tokenizer.json. */
+/* Applies tokenizer_class. `whole`: there is a tokenizer.json. */
 static clt_status apply_class(clt_tokenizer_loading *l, bool whole)
 {
     const clt_json *value = side_value(l, CLT_SIDE_CONFIG, "tokenizer_class");
@@ -290,7 +290,7 @@ static clt_status apply_class(clt_tokenizer_loading *l, bool whole)
     return CLT_OK;
 }
 
-/* The id of an added token or of one in the vocabulary; -1: there is none. */
+/* The id of a token, which may be an added one; -1: there is no such token. */
 static int64_t id_of(const clt_tokenizer_loading *l, const char *content)
 {
     const clt_added_entry *entry = content ? find_entry(l, content) : NULL;

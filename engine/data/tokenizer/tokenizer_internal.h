@@ -14,21 +14,21 @@
 typedef struct clt_token {
     const char *bytes; /* in the arena; NULL: not set yet */
     uint32_t size;
-    /* files write it as plain text instead of byte letters, and no merge results in it */
+    /* files write it as plain text, not in byte letters, and it is no merge's result */
     bool literal;
     bool special; /* not part of any text: a separator, padding and the like */
 } clt_token;
 
 /* A token that is found in a text before the text is split into words. */
 typedef struct clt_added_token {
-    const char *name;    /* as the files write it */
+    const char *name;    /* the name in the files */
     const char *content; /* the bytes to find: the name, or its normal form */
     size_t size;
     uint32_t id;
     bool special;        /* found only where the tokenizer reads special tokens */
     bool normalized;     /* found in the text after normalisation */
     bool single_word;    /* found only where no word character is next to it */
-    bool lstrip, rstrip; /* the match includes white space before it, after it */
+    bool lstrip, rstrip; /* the match includes white space before it; after it */
 } clt_added_token;
 
 /* A merge joins left and right into id. Its index in the list is its rank; lower ranks are applied first. */
@@ -44,8 +44,7 @@ typedef struct clt_pair_slot {
 
 /* The regular expressions that split a text into words (split_words.c). */
 typedef enum clt_words { CLT_WORDS_GPT2, CLT_WORDS_LLAMA3, CLT_WORDS_QWEN2 } clt_words;
-/* Numbers that become words before that expression is applied: none, whole numbers, or each digit by
- * itself. */
+/* Numbers that become words before that expression is applied: none, runs of digits, or single digits. */
 typedef enum clt_digits { CLT_DIGITS_NO_RULE, CLT_DIGITS_RUNS, CLT_DIGITS_SINGLE } clt_digits;
 typedef struct clt_splitting {
     clt_words words;
@@ -66,10 +65,10 @@ typedef struct clt_wordpiece {
     bool clean;       /* control characters are dropped, and white space becomes spaces */
     bool chinese;     /* each Chinese character is a word */
     bool strip;       /* letters lose their accents */
-    bool lower;       /* letters become small ones */
-    uint32_t most;    /* most characters of a word; a longer word is unknown */
+    bool lower;       /* letters become lower case */
+    uint32_t most;    /* limit of characters in a word; a longer word is unknown */
     uint32_t other;   /* id of an unknown word */
-    uint32_t longest; /* bytes of the longest token */
+    uint32_t longest; /* size of the longest token, in bytes */
 } clt_wordpiece;
 
 /* SentencePiece's BPE (tokenizer_sentence.c). CLT_SPACE_LETTER represents a space in the vocabulary. */
@@ -99,7 +98,7 @@ typedef struct clt_tokenizer_rules {
     clt_splitting splitting;
     bool nfc;                 /* the text is first converted to normal form C */
     bool prefix_space;        /* text at the start or after an added token gets a space if it has none */
-    bool ignore_merges;       /* a word that is in the vocabulary becomes that token without merges */
+    bool ignore_merges;       /* a word that is a token becomes that token, without merges */
     clt_around before, after; /* ids at the beginning and the end of every text */
     clt_wordpiece wordpiece;
     clt_sentence sentence;
@@ -116,18 +115,18 @@ struct clt_tokenizer {
     uint32_t *by_bytes; /* hash table of ids, CLT_NO_TOKEN where empty; literal tokens are not in it */
     uint32_t by_bytes_mask;
     uint32_t byte_token[256];
-    clt_merge *merges; /* (n_merges), in the order of their rank */
+    clt_merge *merges; /* (n_merges), in the order of their ranks */
     uint32_t n_merges, max_merges;
     clt_pair_slot *pairs;
     int pairs_shift;               /* 64 - log2(slots) */
     int64_t role[CLT_TOKEN_ROLES]; /* ids; -1: no token has this role */
     clt_added_token *added;        /* (n_added), the longest first */
     uint32_t n_added;
-    uint8_t added_start[256]; /* whether an added token begins with this byte */
+    uint8_t added_start[256]; /* 1 if an added token begins with this byte */
 };
 
 /* Functions that build a tokenizer: call begin, put for every token, ready, then merge for every merge.
- * CLT_EDATA says what is wrong with the token or merge; the caller prefixes the file's name. */
+ * CLT_EDATA says what is wrong with a token or merge; the caller adds the file's name before it. */
 clt_status clt_tokenizer_begin(uint32_t vocab, uint32_t max_merges, clt_tokenizer **out);
 clt_status clt_tokenizer_put(clt_tokenizer *t, int64_t id, const char *bytes, size_t size, bool literal);
 clt_status clt_tokenizer_ready(clt_tokenizer *t);
@@ -147,14 +146,14 @@ static inline const clt_pair_slot *clt_tokenizer_pair(const clt_tokenizer *t, ui
 
 /* Up to this many bytes of a word, scanning for the next merge is cheaper than a heap. */
 #define CLT_SHORT_WORD 64
-/* Merges the n <= CLT_SHORT_WORD symbols in place until `least` >= 1 are left or no pair can be merged;
- * returns how many are left. */
+/* Merges `n` symbols (at most CLT_SHORT_WORD) in place until `least` (1 or more) are left or no pair can be
+ * merged; returns how many are left. */
 size_t clt_merge_symbols(const clt_tokenizer *t, uint32_t *id, size_t n, size_t least);
 
 /* The byte letter of a byte: the printable character that represents it in vocabulary files. */
 uint32_t clt_byte_letter(uint8_t byte);
-/* Converts a text in byte letters to bytes in dst (room for `size` bytes); false if a character is not a
- * byte letter. */
+/* Converts a text in byte letters to bytes in `dst`, which has room for `size` bytes; false if a character
+ * is not a byte letter. */
 bool clt_bytes_of_letters(const char *letters, size_t size, char *dst, size_t *count);
 /* Appends the byte letters of bytes, as UTF-8. */
 void clt_letters_of_bytes(const char *bytes, size_t size, clt_str *out);
@@ -170,7 +169,7 @@ clt_status clt_tokenizer_load(const char *path, clt_tokenizer **out);
 
 /* A search for added tokens in a text (tokenizer_added.c); clt_added_ready must have sorted t->added. */
 typedef struct clt_added_match {
-    size_t begin, end; /* including the white space that lstrip and rstrip take */
+    size_t begin, end; /* including the white space of lstrip and rstrip */
     uint32_t id;
 } clt_added_match;
 typedef struct clt_added_search {
@@ -178,7 +177,7 @@ typedef struct clt_added_search {
     const char *text;
     size_t size;
     bool normalized; /* finds tokens whose `normalized` has this value */
-    /* Inside these ranges, which are in order, special tokens are always found. */
+    /* Inside these ranges, which are in ascending order, special tokens are always found. */
     const clt_text_range *marked;
     size_t n_marked;
     size_t at;  /* where the search continues */
@@ -187,7 +186,8 @@ typedef struct clt_added_search {
 clt_status clt_added_ready(clt_tokenizer *t);
 /* The next match; false when there is none. */
 bool clt_added_next(clt_added_search *search, clt_added_match *match);
-/* False if cutting the text at `at` could split an added token, or the white space that it takes. */
+/* False if cutting the text at `at` could split an added token, or the white space that its match
+ * includes. */
 bool clt_added_may_cut(const clt_tokenizer *t, const char *text, size_t size, size_t at);
 
 /* Appends the normalised text. clt_tokenizer_is_normal: true if the normaliser certainly changes nothing. */
@@ -198,13 +198,14 @@ bool clt_tokenizer_is_normal(const clt_tokenizer *t, const char *text, size_t si
 /* BERT's normaliser: cleans, separates Chinese characters, strips accents, lowers case. Bytes that are not
  * UTF-8 are dropped. */
 clt_status clt_wordpiece_normal(const clt_wordpiece *how, const char *text, size_t size, clt_str *out);
-/* Appends the ids of a word's pieces, from the left the longest possible; else the id of the unknown
- * token. */
+/* Appends the ids of a word's pieces: from the left, each the longest possible one. If that fails, appends
+ * only the id of the unknown token. */
 clt_status clt_wordpiece_encode(const clt_tokenizer *t, const char *word, size_t size, clt_ids *out);
 
 /* --- SentencePiece's BPE --- */
 
-/* Appends the text with CLT_SPACE_LETTER in place of spaces and, if the rules say so, before it. */
+/* Appends the text with CLT_SPACE_LETTER in place of spaces and, if the rules say so, one before the
+ * text. */
 void clt_sentence_prepare(const clt_sentence *how, const char *text, size_t size, clt_text_start start,
                           clt_str *out);
 bool clt_sentence_ends_with_space(const char *text, size_t size);
@@ -219,13 +220,13 @@ void clt_sentence_byte_name(uint8_t byte, char *name);
 void clt_sentence_ready(clt_tokenizer *t);
 /* True if each byte has a token, so that characters without a token can be encoded as bytes. */
 bool clt_sentence_all_bytes(const clt_tokenizer *t);
-/* Appends the text of a token; `first`: it begins the text. clt_sentence_bytes: its size inside a text, in
- * bytes. */
+/* Appends the text of a token; `first`: the token begins the text. clt_sentence_bytes: the size of its text
+ * if it is not the first, in bytes. */
 void clt_sentence_append(const clt_tokenizer *t, uint32_t id, bool first, clt_str *out);
 uint32_t clt_sentence_bytes(const clt_token *token);
 
-/* Splits a text into words and calls word() for each, in order; the words together are the text. A run of
- * bytes that are not UTF-8 is a separate word. */
+/* Splits a text into words and calls `word` for each, in order; together the words are the whole text. A run
+ * of bytes that are not UTF-8 is a separate word. */
 typedef clt_status (*clt_word_visitor)(void *context, const char *word, size_t size);
 clt_status clt_split_words(const clt_splitting *how, const char *text, size_t size, clt_word_visitor word,
                            void *context);
@@ -235,7 +236,8 @@ clt_status clt_sentence_split(const clt_sentence *how, const char *text, size_t 
 /* The same by BERT's rules: white space separates words and belongs to none; each punctuation character is a
  * word. */
 clt_status clt_wordpiece_split(const char *text, size_t size, clt_word_visitor word, void *context);
-/* The regular expression that files get, and the reverse; false for an unknown expression. */
+/* The regular expression to write into files, and the rule that belongs to an expression (false: it is
+ * unknown). */
 const char *clt_words_expression(clt_words words);
 bool clt_words_find(const char *expression, clt_words *out);
 

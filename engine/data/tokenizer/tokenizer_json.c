@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads the parts of a tokenizer.json that say how a text is normalised, split into words and framed.
- * Anything that is not supported and could change ids is refused, with its name. */
+ * Refuses anything that is not supported and could change ids; the message names it. */
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/data/tokenizer/tokenizer_loading.h"
 
-/* Depth to which sequences may be nested. */
+/* Limit of nested sequences. */
 #define MAX_DEPTH 8
 
 clt_status clt_tokenizer_at(const clt_json_doc *doc, const clt_json *value, clt_status status)
@@ -46,7 +46,7 @@ static clt_status refuse_type(const clt_tokenizer_loading *l, const clt_json *pa
 
 typedef clt_status (*part_reader)(clt_tokenizer_loading *l, const clt_json *part);
 
-/* Calls `read` for a part, or for each part of a Sequence, which are in its member `list`. */
+/* Calls `read` for a part. If it is a Sequence, calls it for each part in the member `list`. */
 static clt_status each_part(clt_tokenizer_loading *l, const clt_json *part, const char *list,
                             part_reader read, int depth)
 {
@@ -62,7 +62,7 @@ static clt_status each_part(clt_tokenizer_loading *l, const clt_json *part, cons
     return CLT_OK;
 }
 
-/* BERT's normaliser. Accents are stripped if letters are lowered, unless strip_accents says otherwise. */
+/* BERT's normaliser. If strip_accents is not given, accents are stripped if letters are lowered. */
 static clt_status read_bert_normalizer(clt_tokenizer_loading *l, const clt_json *part)
 {
     clt_wordpiece *w = &l->rules.wordpiece;
@@ -80,7 +80,7 @@ static bool is_text(const clt_json *part, const char *key, const char *wanted)
     return clt_json_is(clt_json_get(part, key), wanted);
 }
 
-/* Whether a part replaces the text `from` by `to`. */
+/* True if a part replaces the text `from` by `to`. */
 static bool replaces(const clt_json *part, const char *from, const char *to)
 {
     const clt_json *pattern = clt_json_member(part, "pattern", CLT_JSON_OBJECT);
@@ -120,8 +120,8 @@ static clt_status read_metaspace(const clt_tokenizer_loading *l, const clt_json 
     return clt_tokenizer_refuse(l->doc, part, "a Metaspace with an unknown prepend_scheme");
 }
 
-/* Reads the pre_tokenizer. After a normalizer that replaces spaces there is none, or one that splits at
- * spaces, of which none are left. Otherwise it is a Metaspace. */
+/* Reads the pre_tokenizer. If a normalizer has replaced all spaces, there must be none, or one that splits
+ * at spaces and so does nothing. Otherwise it must be a Metaspace. */
 static clt_status read_sentence_words(clt_tokenizer_loading *l, const clt_json *root)
 {
     const clt_json *part = clt_json_given(root, "pre_tokenizer");
@@ -306,7 +306,7 @@ static clt_status read_post_processor(clt_tokenizer_loading *l, const clt_json *
 
 static clt_status read_decoder(clt_tokenizer_loading *l, const clt_json *part)
 {
-    if (l->rules.wordpiece.on) /* decoding puts a space before each word */
+    if (l->rules.wordpiece.on) /* whose decoding puts a space before each word */
         return has_type(part, "WordPiece") ? CLT_OK : refuse_type(l, part, "a WordPiece's decoder");
     if (l->rules.sentence.on)
         return read_sentence_decoder(l, part);

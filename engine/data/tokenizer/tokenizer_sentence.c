@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * BPE over characters as in SentencePiece: "▁" represents a space, and a character without a token becomes
- * the tokens of its bytes, or the unknown token. This file prepares texts, cuts them where no merge crosses,
- * finds the initial tokens, and turns tokens into text, all as the tokenizers library does. It knows neither
- * files nor merging. */
+ * BPE over characters as in SentencePiece: "▁" represents a space, and a character without a token
+ * becomes the tokens of its bytes, or the unknown token. This file prepares texts, cuts them at places
+ * that no merge crosses, finds the initial tokens, and turns tokens into text, as the tokenizers library
+ * does. It knows neither files nor merging. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ void clt_sentence_prepare(const clt_sentence *how, const char *text, size_t size
                           clt_str *out)
 {
     /* A normalizer inserts "▁" before every text, a Metaspace only before a text that does not begin with
-     * it. */
+     * "▁". */
     bool has_one = !how->normal && (begins_with_space(text, size) || (size > 0 && text[0] == ' '));
     if (size > 0 && !has_one && takes_prefix(how, start))
         clt_str_append_n(out, SPACE, SPACE_BYTES);
@@ -80,7 +80,7 @@ static bool byte_tokens(const clt_tokenizer *t, const char *bytes, size_t size, 
 size_t clt_sentence_symbols(const clt_tokenizer *t, const char *word, size_t size, uint32_t *id)
 {
     const clt_sentence *how = &t->rules.sentence;
-    bool unknown = false; /* an unknown token must be written before the next known one */
+    bool unknown = false; /* the unknown token is pending: written before the next known one */
     size_t n = 0;
     for (size_t at = 0, step; at < size; at += step) {
         step = clt_utf8_size(word + at, size - at);
@@ -148,7 +148,7 @@ bool clt_sentence_all_bytes(const clt_tokenizer *t)
     return bytes;
 }
 
-/* A token as in a prepared text: an added token has its normal form there. */
+/* The text of a token as it is in a prepared text, in which an added token has its normal form. */
 static clt_token prepared(const clt_tokenizer *t, uint32_t id)
 {
     clt_token token = t->tokens[id];

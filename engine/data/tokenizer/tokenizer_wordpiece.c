@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * WordPiece with BERT's normaliser and splitter, character by character as the tokenizers library does it. It
- * knows nothing of files. Source: Devlin et al. 2018, arXiv:1810.04805. */
+ * WordPiece with BERT's normaliser and splitter, which work character by character like the tokenizers
+ * library. It knows nothing of files. Source: Devlin et al. 2018, arXiv:1810.04805. */
 #include <string.h>
 
 #include "engine/base/text.h"
@@ -61,7 +61,7 @@ void clt_append_small(uint32_t code, clt_str *out)
         clt_append_code(found >> 21 == code ? (uint32_t)(found & 0x1fffffu) : code, out);
 }
 
-/* Appends the text cleaned, with spaces around Chinese characters. */
+/* Appends the text after cleaning, with spaces around Chinese characters. */
 static void clean(const clt_wordpiece *how, const char *text, size_t size, clt_str *out)
 {
     for (size_t at = 0, step; at < size; at += step) {
@@ -99,7 +99,7 @@ static void lower(const clt_wordpiece *how, const char *text, size_t size, clt_s
     }
 }
 
-/* True for an ASCII character that is kept, perhaps as a space: characters on its two sides do not change
+/* True for an ASCII character that is kept, perhaps as a space. Characters before and after it do not affect
  * each other. */
 static bool is_simple(char c)
 {
@@ -167,8 +167,8 @@ clt_status clt_wordpiece_split(const char *text, size_t size, clt_word_visitor w
     return size > begin ? word(context, text + begin, size - begin) : CLT_OK;
 }
 
-/* The id of the longest token with which the rest of a word begins, and its bytes of the word. `more`: the
- * rest continues a word. */
+/* Finds the longest token with which the rest of a word begins: its id, and how many bytes of the word it
+ * covers. `more`: the rest is not the beginning of the word. */
 static uint32_t longest(const clt_tokenizer *t, const char *rest, size_t size, bool more, size_t *taken)
 {
     char piece[CLT_TOKEN_MAX_BYTES];

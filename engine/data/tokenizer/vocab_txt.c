@@ -34,7 +34,7 @@ static clt_status read_flags(const char *path, vocab_flags *flags)
     return CLT_OK;
 }
 
-/* The bytes of a line without white space at its end. */
+/* Number of bytes of a line without white space at its end. */
 static size_t trimmed(const char *line, size_t size)
 {
     while (size > 0 && strchr(" \t\r\v\f", line[size - 1]) && line[size - 1])
@@ -42,7 +42,7 @@ static size_t trimmed(const char *line, size_t size)
     return size;
 }
 
-/* Writes the tokens, one on each line, and notes the ids of special tokens; -1: there is none. */
+/* Writes the tokens, one on each line, and stores the ids of special tokens; -1: there is none. */
 static clt_status write_tokens(const char *text, size_t size, clt_str *out, int64_t id[N_SPECIALS])
 {
     CLT_SCOPED(clt_str) token = {0};

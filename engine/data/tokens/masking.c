@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Masks of tokens. Source: Devlin et al. 2018, arXiv:1810.04805, section 3.1; whole words as in the authors'
- * later program: a word that would exceed the count is skipped, not cut. */
+ * Chooses masks. Source: Devlin et al. 2018, arXiv:1810.04805, section 3.1. Whole words are masked as in
+ * the authors' later program: a word that would exceed the count is skipped, not cut. */
 #include "engine/data/tokens/masking.h"
 
 #include <math.h>
@@ -9,9 +9,9 @@
 
 #include "engine/base/rng.h"
 
-/* op ids of CLT_RNG_MASK: the order of words, what replaces a place, the random token */
+/* op ids of CLT_RNG_MASK: the order of words; the kind of replacement; the random token */
 enum { STREAM_ORDER = 0, STREAM_FATE = 1, STREAM_TOKEN = 2 };
-/* random words of a sample in each stream; more than the tokens of any text */
+/* random words of a sample in each stream; no text has more tokens */
 #define STRIDE ((uint64_t)1 << 16)
 
 typedef struct sample_stream {
@@ -37,12 +37,12 @@ int64_t clt_masking_count(const clt_masking *how, int64_t length)
     return n < how->most ? n : how->most;
 }
 
-/* The first places of the words, in order. Every token but [CLS] and [SEP] is a word; with whole words,
- * tokens that continue the token before them belong to its word. */
+/* Finds the words and the first place of each, in order. Every token except [CLS] and [SEP] is a word; with
+ * whole words, tokens that continue the previous token belong to its word. */
 static int64_t find_words(const clt_masking *how, const uint32_t *id, int64_t length, int32_t *first)
 {
     int64_t words = 0;
-    bool after = false; /* the token before belongs to a word */
+    bool after = false; /* the previous token belongs to a word */
     for (int64_t i = 0; i < length; i++) {
         bool special = id[i] == how->begin || id[i] == how->separator;
         bool joins = how->whole_words && after && clt_tokenizer_continues(how->tokenizer, id[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads and writes files of pairs of texts. A file may be damaged or come from elsewhere, so every number of
- * it is checked. */
+ * Reads and writes files of pairs of texts. A file may be damaged or come from anywhere, so every number
+ * in it is checked. */
 #include "engine/data/tokens/pair_file.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #define VERSION 1u
 #define LENGTHS                                                                                              \
-    6 /* bytes of a record before its tokens: three u16, which are the two lengths and whether B is random */
+    6 /* bytes of a record before its tokens: three u16, the two lengths and whether B is random */
 #define BUFFER ((size_t)1 << 18)
 
 static const uint8_t magic[8] = {'c', 'l', 't', 'p', 'a', 'i', 'r', 's'};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Encodes text files into token shards. A temporary folder beside the final one gets the files and is renamed
- * at the end, so that an interrupted run leaves nothing that looks complete. */
+ * Encodes text files into token shards. Files are written to a temporary folder beside the final one,
+ * which is renamed at the end, so that an interrupted run leaves nothing that looks complete. */
 #include "engine/data/tokens/prepare.h"
 
 #include <dirent.h>
@@ -30,9 +30,9 @@ typedef struct preparation {
     const clt_prepare_options *options;
     clt_prepare_result *result;
     clt_texts texts;
-    uint64_t train; /* bytes of the training part of the joined text */
+    uint64_t train; /* size of the joined text's training part, in bytes */
     clt_tokenizer *tokenizer;
-    clt_token_writer *train_writer, *val_writer, *writer; /* writer: one of the two, in use */
+    clt_token_writer *train_writer, *val_writer, *writer; /* writer: the one of the two that is in use */
     /* the temporary folder in which the result is written */
     clt_str partial;
     const char *stage;
@@ -217,7 +217,8 @@ static clt_status write_pair_file(preparation *p, const clt_sentences *s, const 
     return clt_pair_writer_finish(writer);
 }
 
-/* *train: the number of documents for training. The rest is for evaluation: no document, or at least two. */
+/* *train: the number of documents for training. The rest is for evaluation; that is none, or at least
+ * two. */
 static clt_status divide(const preparation *p, const clt_sentences *s, size_t *train)
 {
     double kept = (1.0 - p->options->split) * (double)s->ids.count;
@@ -296,7 +297,7 @@ static void manifest_part(clt_json_writer *w, const char *name, const clt_token_
     clt_jw_end_object(w);
 }
 
-/* The file of pairs of a part, with the hash of its bytes; pairs 0: the part has none. */
+/* The file of pairs of a part, with the hash of its bytes; `pairs` 0: the part has none. */
 static clt_status manifest_pairs(const preparation *p, const char *part, const char *name, int64_t pairs,
                                  clt_json_writer *w)
 {

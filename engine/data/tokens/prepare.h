@@ -10,7 +10,7 @@
 
 typedef struct clt_prepare_progress {
     const char *stage;    /* "counting words", "choosing merges", "tokenising" */
-    uint64_t done, total; /* bytes; for "choosing merges": merges */
+    uint64_t done, total; /* in bytes; for "choosing merges" in merges */
     uint64_t tokens;
     double seconds; /* since the stage began */
 } clt_prepare_progress;
@@ -27,15 +27,15 @@ typedef struct clt_prepare_options {
     /* fraction of the text's bytes, at its end, that is kept for evaluation; 0 <= split < 1 */
     double split;
     int64_t shard_tokens;
-    /* For pairs of texts (data.type mlm), train.pairs and val.pairs, instead of shards: the length of a pair
-     * in tokens (0: write shards); the share of documents with shorter pairs; how often the text is paired;
-     * the seed. */
+    /* To write pairs of texts (data.type mlm) to train.pairs and val.pairs instead of shards: the length of
+     * a pair in tokens (0: write shards); the share of documents with shorter pairs; how often the text is
+     * paired; the seed. */
     int64_t pair_context;
     double pair_shorter;
     int64_t pair_copies;
     uint64_t pair_seed;
     int threads;
-    /* May be NULL; any status but CLT_OK ends the work with that status. */
+    /* May be NULL. Any status except CLT_OK ends the work with that status. */
     clt_status (*progress)(void *context, const clt_prepare_progress *progress);
     void *context;
 } clt_prepare_options;
@@ -53,16 +53,16 @@ typedef struct clt_prepare_result {
 
 /* clt_prepare: writes train_000.bin ..., val_000.bin ..., tokenizer.json (with tokenizer_config.json if
  * special tokens have roles) and manifest.json. The end-of-text token, if the tokenizer has one, separates
- * two documents (files, or records of JSON Lines) of the same part. */
+ * documents (files, or records of JSON Lines) of the same part. */
 clt_status clt_prepare(const clt_prepare_options *options, clt_prepare_result *result);
 
 /* Formats of manifest.json: for shards of tokens, for pairs of texts. */
 #define CLT_MANIFEST_TOKENS "cltrain-tokens-1"
 #define CLT_MANIFEST_PAIRS "cltrain-pairs-1"
 
-/* Compares a prepared folder with its manifest: every file's size and hash, and the ids of shards.
- * `report` is called for each file with CLT_OK, or with the failure whose text is clt_error_text().
- * CLT_EDATA when the manifest itself is damaged. */
+/* Compares a prepared folder with its manifest: every file's size and hash, and the ids of shards. `report`
+ * is called for each file with CLT_OK, or with the failure whose text is clt_error_text(). CLT_EDATA: the
+ * manifest itself is damaged. */
 typedef void (*clt_prepare_report)(void *context, const char *path, clt_status status, int64_t tokens);
 clt_status clt_prepare_check(const char *folder, clt_prepare_report report, void *context);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compares a prepared folder with its manifest: the tokenizer, and size, ids and hash of every shard, or of
- * every file of pairs. */
+ * Compares a prepared folder with its manifest: the tokenizer, and the size, ids and hash of every shard
+ * or file of pairs. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,8 +10,8 @@
 #include "engine/base/rng.h"
 
 #define AROUND 3       /* tokens that are not text: [CLS] and two [SEP] */
-#define TRIES 10       /* most draws of another document */
-#define SHORTEST 2     /* tokens of the shortest pair */
+#define TRIES 10       /* limit of draws of another document */
+#define SHORTEST 2     /* tokens of the shortest pair, without [CLS] and [SEP] */
 #define PAIR_STREAM 3u /* op id of CLT_RNG_MASK; 0 to 2 belong to masks */
 
 /* --- sentences --- */
@@ -25,7 +25,8 @@ static clt_status end_document(clt_sentences *s)
     return CLT_OK;
 }
 
-/* Makes the ids after the last sentence a sentence, if there are any. */
+/* Ends a sentence, which consists of the ids since the previous one; does nothing if there are no such
+ * ids. */
 static clt_status end_sentence(clt_sentences *s)
 {
     if (s->ids.count == s->begin[s->n_sentences])
@@ -91,14 +92,14 @@ typedef struct pairing {
     size_t from, to; /* documents */
     size_t document;
     uint32_t copy;
-    uint64_t drawn;       /* random words of this document so far */
-    size_t target;        /* wanted number of tokens of both texts together */
+    uint64_t drawn;       /* number of random words drawn for this document so far */
+    size_t target;        /* wanted number of tokens in both texts together */
     clt_ids a, b, record; /* the two texts; the record */
     clt_pair_sink put;
     void *context;
 } pairing;
 
-/* A random whole number from 0 to n - 1, n below 2^32. */
+/* A random whole number from 0 to n - 1; n is below 2^32. */
 static size_t draw(pairing *p, size_t n)
 {
     uint64_t index = ((uint64_t)p->document << 32) + p->drawn++;
@@ -142,7 +143,7 @@ static clt_status append_random(pairing *p, clt_ids *out)
     return append_sentences(p->s, first + draw(p, end - first), end, wanted, out);
 }
 
-/* Removes tokens from the longer text, one at a time and randomly from either end, until both fit. */
+/* Removes tokens from the longer text, one at a time and at a random end, until both texts fit. */
 static void shorten(pairing *p)
 {
     size_t begin[2] = {0, 0};
@@ -170,8 +171,8 @@ static clt_status emit(pairing *p, bool random)
     return p->put(p->context, p->record.id, (int64_t)first, (int64_t)p->record.count, random);
 }
 
-/* Makes a pair from the sentences [first, *end). If the second text is a random one, *end becomes smaller,
- * and the sentences from there on are used for the next pair. */
+/* Makes a pair from the sentences [first, *end). If the second text is random, *end becomes the end of the
+ * first text, so that the sentences after it are used for the next pair. */
 static clt_status pair_up(pairing *p, size_t first, size_t *end)
 {
     size_t count = *end - first, in_a = count < 2 ? 1 : 1 + draw(p, count - 1);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes pairs of texts from documents of sentences, as BERT is trained on them: half of the second texts or
- * more come from another document. It knows nothing of files or masks. */
+ * Makes pairs of texts from documents of sentences, as in the training of BERT: at least half of the
+ * second texts come from another document. It knows nothing of files or masks. */
 #ifndef ENGINE_DATA_TOKENS_SENTENCE_PAIRS_H
 #define ENGINE_DATA_TOKENS_SENTENCE_PAIRS_H
 
 #include "engine/data/texts/texts.h"
 #include "engine/data/tokenizer/tokenizer.h"
 
-/* Documents, which consist of sentences, which consist of tokens. Sentence s is id[begin[s]] to
- * id[begin[s + 1] - 1]; document d has the sentences first[d] to first[d + 1] - 1. It has at least one, and
- * none is empty. */
+/* Documents consist of sentences, and sentences of tokens. Sentence s is id[begin[s]] to id[begin[s + 1] -
+ * 1]; document d has the sentences first[d] to first[d + 1] - 1. No document and no sentence is empty. */
 typedef struct clt_sentences {
     clt_ids ids;
     size_t *begin, *first;
@@ -26,16 +25,16 @@ void clt_sentences_free(clt_sentences *s);
 CLT_SCOPED_VALUE(clt_sentences, clt_sentences_free)
 
 typedef struct clt_pairing {
-    int64_t context;           /* most tokens of [CLS] A [SEP] B [SEP] */
+    int64_t context;           /* limit of tokens in [CLS] A [SEP] B [SEP] */
     double shorter;            /* share of documents whose pairs get a random, shorter length */
     int64_t copies;            /* number of times that the text is paired, each time differently */
     uint64_t seed;             /* pairs depend only on the seed, the copy and the document */
     uint32_t begin, separator; /* ids of [CLS] and [SEP] */
 } clt_pairing;
 
-/* Calls `put` for each pair of the documents [from, to), of which there are at least two. `ids` has `length`
- * tokens, [CLS] A [SEP] B [SEP]; the first `first` ones are [CLS] A [SEP]. A second text that does not follow
- * the first (`random`) comes from these documents, too. */
+/* Calls `put` for each pair made from the documents [from, to), at least two. `ids` has `length` tokens,
+ * [CLS] A [SEP] B [SEP]; the first `first` of them are [CLS] A [SEP]. `random`: B does not follow A, and
+ * comes from another of these documents. */
 typedef clt_status (*clt_pair_sink)(void *context, const uint32_t *ids, int64_t first, int64_t length,
                                     bool random);
 clt_status clt_pairs_make(const clt_sentences *s, const clt_pairing *how, size_t from, size_t to,

@@ -16,13 +16,13 @@
 #define CLT_COUNTED_TARGET (-1)
 
 typedef struct clt_sequence {
-    int64_t tokens;  /* tokens of the stream */
-    int64_t context; /* tokens of a window */
+    int64_t tokens;  /* number of tokens in the stream */
+    int64_t context; /* number of tokens in a window */
     int64_t stride;  /* distance between the beginnings of two windows */
     int64_t samples;
 } clt_sequence;
 
-/* `samples` is 0 when the stream has fewer than `context` + 1 tokens. */
+/* The number of samples is 0 if the stream has fewer than `context` + 1 tokens. */
 clt_sequence clt_sequence_make(int64_t tokens, int64_t context, clt_split split, bool shuffle);
 /* Index in the stream of the first token of window `index`. */
 int64_t clt_sequence_begin(const clt_sequence *s, int64_t index);
@@ -32,8 +32,8 @@ int64_t clt_sequence_counted(const clt_sequence *s, int64_t index);
 /* Sets the fields x (`context` tokens of type `x_dtype`) and y (`context` targets, i32). `max_value`: the
  * largest token; -1: unknown. */
 void clt_sequence_fields(clt_source *source, const clt_sequence *s, clt_dtype x_dtype, int64_t max_value);
-/* CLT_ECONFIG if windows of evaluation overlap and the model's loss would not ignore the targets that
- * another window has counted. */
+/* Fails with CLT_ECONFIG if windows of evaluation overlap and the model's loss would not ignore targets that
+ * another window counts. */
 clt_status clt_sequence_check_ignore(const clt_sequence *s, int field, bool has_ignore, int64_t ignore);
 
 #endif

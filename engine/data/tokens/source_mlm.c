@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Data for masked language models: pairs of texts from a file that `cltrain data prepare --mlm` made, masked
- * while they are read. Fields of a sample of T tokens and P places: x (T) tokens; segments (T) 0 for [CLS] A
- * [SEP] and for padding, 1 for B [SEP]; document (T), 0 for the text and a different number for each token of
- * padding, so that the text's attention does not see it; places (P) of masked tokens; y (P) the original
- * tokens there, -1 for unused places; follows, 1 if the second text does not follow. */
+ * Data for masked language models: pairs of texts from a file that `cltrain data prepare --mlm` made,
+ * masked while they are read. Fields of a sample of T tokens and P places: x (T) tokens; segments (T), 0
+ * for [CLS] A [SEP] and for padding, 1 for B [SEP]; document (T), 0 for the text and a different number
+ * for each token of padding, so that attention does not go from the text to padding; places (P), the
+ * places of masked tokens; y (P), the original tokens there, -1 for unused places; follows, 1 if B does
+ * not follow A. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ typedef struct mlm_state {
     int64_t context, places; /* of a sample */
 } mlm_state;
 
-/* The file of a split: data.path or data.eval_path, or in a folder train.pairs or val.pairs. */
+/* The file of a split: data.path or data.eval_path; if that is a folder, train.pairs or val.pairs in it. */
 static clt_status path_of(const clt_config *config, clt_split split, char **out)
 {
     bool eval = split == CLT_SPLIT_EVAL, own = clt_config_list_count(config, "data.eval_path") > 0;
@@ -49,8 +50,8 @@ static clt_status path_of(const clt_config *config, clt_split split, char **out)
     return CLT_OK;
 }
 
-/* The number of places in a sample: data.places, or as in the published recipes, 20 for 128 tokens and 80 for
- * 512. */
+/* The number of places in a sample: data.places, or the number of the published recipes: 20 for 128 tokens,
+ * 80 for 512. */
 static int64_t places_of(const clt_config *config, int64_t context)
 {
     int64_t given = clt_config_int(config, "data.places");
@@ -273,7 +274,7 @@ static void mlm_locate(const clt_source *source, int64_t index, int field, clt_s
                    (unsigned long long)clt_pair_offset(&state->header, index));
 }
 
-/* Each read checks that all values are in the bounds of the tokenizer and the context. */
+/* Reads no samples: each read checks all values against the tokenizer and the context. */
 static clt_status mlm_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                   int64_t ignore, bool *done)
 {

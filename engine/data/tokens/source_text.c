@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text as a stream of tokens. The files are joined; their last part is kept for evaluation, unless there are
- * files for that; and the part of this split is tokenised in memory (the byte tokenizer leaves it unchanged).
- * With model.context the samples are sequences (sequence.h). Without it, sample i has the window of
- * data.window tokens that begins at token i (field x) and the token after that window (field y). It knows
- * nothing of how text is tokenised. */
+ * Text as a stream of tokens. The files are joined, and their last part is kept for evaluation, unless
+ * evaluation has its own files. The part of this split is tokenised in memory (the byte tokenizer leaves
+ * it unchanged). With model.context the samples are sequences (sequence.h). Without it, sample i has the
+ * window of data.window tokens that begins at token i (field x) and the token after that window (field
+ * y). It knows nothing of how text is tokenised. */
 #include "engine/data/arrays/source_pair.h"
 
 #include <stdlib.h>
@@ -24,12 +24,12 @@ typedef struct text_state {
     uint64_t begin, length;   /* the bytes of this split */
     clt_hash64_state content; /* fingerprint of all files */
     clt_tokenizer *tokenizer;
-    bool joined; /* the files are one document */
+    bool joined; /* all files together are one document */
     void *ids;   /* (tokens) u16 or i32; NULL: the bytes are the tokens */
     size_t ids_capacity;
     clt_dtype dtype; /* type of a token: u8, u16 or i32 */
-    int64_t tokens;  /* tokens of this split */
-    int64_t window;  /* tokens of x, if the samples are windows instead of sequences */
+    int64_t tokens;  /* number of tokens in this split */
+    int64_t window;  /* number of tokens in x, if samples are windows instead of sequences */
     bool sequences;
     clt_sequence sequence;
 } text_state;
@@ -199,7 +199,7 @@ static int64_t largest_token(const text_state *state)
     return most;
 }
 
-/* Sets the fields of windows or sequences. most: the largest token. */
+/* Sets the fields of windows or sequences. `most`: the largest token. */
 static void make_fields(clt_source *source, const text_state *state, int64_t most)
 {
     if (state->sequences) {
@@ -233,7 +233,7 @@ static clt_status set_fields(clt_source *source, const text_state *state, const 
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
-/* Computes the fingerprint. It covers tokens between and around documents, since these are trained on,
+/* Computes the fingerprint. It includes tokens between and around documents, since training uses these,
  * too. */
 static void add_content(text_state *state)
 {
@@ -378,7 +378,7 @@ static void text_locate(const clt_source *source, int64_t index, int field, clt_
     }
 }
 
-/* Checks the tokens once. Reading all sequences, which overlap, would read the text many times. */
+/* Checks each token once. Reading all sequences, which overlap, would read each token many times. */
 static clt_status text_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                    int64_t ignore, bool *done)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Token shards: files with llm.c's header (u16 or u32 tokens), or without a header (u16, as nanoGPT writes
- * them). The shards are one stream; its division into files has no effect. They are mapped and may be larger
- * than memory. Each read of a window compares its ids with the vocabulary before they are used. It knows
- * nothing of text. */
+ * Token shards: files with llm.c's header (u16 or u32 tokens), or without a header (u16, as nanoGPT
+ * writes them). All shards are one stream, whose division into files has no effect. Shards are mapped and
+ * may be larger than memory. Each read of a window compares its ids with the vocabulary before they are
+ * used. It knows nothing of text. */
 #include "engine/data/arrays/source_pair.h"
 
 #include <stdio.h>
@@ -62,11 +62,11 @@ static clt_status add_shard(clt_source *source, tokens_state *state, const char 
     return CLT_OK;
 }
 
-/* The files that the entries of a config key lead to. */
+/* The files to which the entries of a config key lead. */
 typedef struct shard_files {
     const tokens_state *state;
     clt_file_list list;
-    size_t *ends; /* of each entry: the number of files up to its last one */
+    size_t *ends; /* for each entry, the number of files up to its last one */
 } shard_files;
 
 static void free_files(shard_files *f)
@@ -84,8 +84,8 @@ static clt_status list_entry(void *context, const char *path)
     return clt_shard_paths(path, f->state->word, f->state->key, &f->list);
 }
 
-/* All files are listed before the first one is opened, so that the headers of remote shards are fetched
- * several at a time. */
+/* Lists all files before the first one is opened, so that several headers of remote shards are fetched at a
+ * time. */
 static clt_status open_files(clt_source *source, tokens_state *state, const clt_config *config, int count)
 {
     CLT_SCOPED(shard_files) f = {.state = state};
@@ -169,11 +169,12 @@ static uint32_t token_of(const tokens_state *state, int64_t at)
     return token;
 }
 
-/* The mean bytes per token: of all tokens, or, in a stream of more than MEASURED_RUNS * MEASURED_RUN tokens,
- * of MEASURED_RUNS evenly spaced runs of MEASURED_RUN tokens each. 0: no tokenizer is known. */
+/* The mean number of bytes per token, over all tokens. In a stream of more than MEASURED_RUNS * MEASURED_RUN
+ * tokens it is measured on MEASURED_RUNS evenly spaced runs of MEASURED_RUN tokens each. 0: no tokenizer is
+ * known. */
 #define MEASURED_RUNS 256
 #define MEASURED_RUN 4096
-#define RUNS_WANTED 16 /* runs that are requested from remote files at a time */
+#define RUNS_WANTED 16 /* number of runs that are requested from remote files at a time */
 static double measure_tokens(const tokens_state *state)
 {
     int64_t runs = MEASURED_RUNS, length = MEASURED_RUN, counted = 0, bytes = 0;
@@ -323,7 +324,7 @@ static void tokens_locate(const clt_source *source, int64_t index, int field, cl
                    (unsigned long long)clt_shard_offset(&shard->header, at - shard->begin));
 }
 
-/* Only remembers the bound: every window is checked when it is read. */
+/* Only stores the bound: every window is checked when it is read. */
 static clt_status tokens_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                      int64_t ignore, bool *done)
 {
@@ -356,7 +357,7 @@ static int64_t tokens_target_bytes(const clt_source *source, int64_t index, int6
     return bytes;
 }
 
-#define SCANNED (1 << 20) /* tokens to wait for at a time */
+#define SCANNED (1 << 20) /* number of tokens to wait for at a time */
 
 static clt_status tokens_scan(const clt_source *source)
 {
@@ -401,7 +402,7 @@ static clt_status tokens_shapes(const clt_config *config, const clt_tokenizer *t
     int64_t context = clt_config_int(config, "model.context");
     int64_t most = tokenizer ? (int64_t)clt_tokenizer_vocab(tokenizer) - 1 : -1;
     clt_sequence sequence = clt_sequence_make(samples + context, context, CLT_SPLIT_TRAIN, true);
-    /* the ids of an unknown vocabulary may need 32 bits */
+    /* if the vocabulary is unknown, ids may need 32 bits */
     clt_sequence_fields(source, &sequence, most >= 0 && most < 65536 ? CLT_U16 : CLT_I32, most);
     return CLT_OK;
 }

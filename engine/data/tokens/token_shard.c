@@ -9,7 +9,7 @@
 
 #define MAGIC_U16 20240520u
 #define MAGIC_U32 20240801u
-#define MAGIC_EVAL 20240522u /* multiple-choice questions */
+#define MAGIC_EVAL 20240522u /* file of multiple-choice questions */
 #define MAGIC_MODEL 20240326u
 #define MAGIC_STATE 20240527u
 #define VERSION_U16 1
@@ -21,7 +21,7 @@ static uint32_t word(const uint8_t *bytes, int i)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* Refuses files of other formats, which would otherwise be read as u16 tokens. */
+/* Refuses files of other formats. A file without a header would otherwise be read as u16 tokens. */
 static clt_status refuse_others(const char *path, const uint8_t *bytes, uint64_t size)
 {
     CLT_TRY(

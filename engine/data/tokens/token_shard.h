@@ -9,7 +9,7 @@
 #include "engine/base/status.h"
 
 #define CLT_SHARD_HEADER 1024          /* bytes: 256 little-endian i32: magic, version, tokens, zeros */
-#define CLT_SHARD_MAX_TOKENS INT32_MAX /* the count is an i32 */
+#define CLT_SHARD_MAX_TOKENS INT32_MAX /* since the header's count is an i32 */
 
 typedef struct clt_shard_header {
     uint64_t header; /* bytes before the tokens */
@@ -17,7 +17,7 @@ typedef struct clt_shard_header {
     int64_t tokens;
 } clt_shard_header;
 
-/* Reads the header and compares it with the file's size; CLT_EDATA names file and reason. */
+/* Reads the header and compares it with the file's size; the message of CLT_EDATA names file and reason. */
 clt_status clt_shard_parse(const char *path, const uint8_t *bytes, uint64_t size, clt_shard_header *out);
 
 /* Writes a header of CLT_SHARD_HEADER bytes. */

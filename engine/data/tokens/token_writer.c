@@ -33,7 +33,7 @@ struct clt_token_writer {
     clt_hash64_state hash;
     uint8_t *buffer;
     size_t used;
-    clt_str path; /* tokens of the open shard */
+    clt_str path; /* path of the open shard */
 };
 
 clt_status clt_token_writer_create(const char *folder, const char *name, int width, int64_t shard_tokens,

@@ -9,7 +9,7 @@
 
 typedef struct clt_token_writer clt_token_writer;
 
-/* `width`: bytes of a token, 2 or 4. Each shard gets `shard_tokens` tokens, the last one the rest. */
+/* `width`: bytes of a token, 2 or 4. Each shard gets `shard_tokens` tokens; the last one gets the rest. */
 clt_status clt_token_writer_create(const char *folder, const char *name, int width, int64_t shard_tokens,
                                    clt_token_writer **out);
 void clt_token_writer_destroy(clt_token_writer *writer);

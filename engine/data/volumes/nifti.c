@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first byte at which voxels may begin in a single file: after the header and 4 bytes that say whether
- * extensions follow. */
+/* The first byte at which voxels may begin in a single file: the header is followed by 4 bytes that say
+ * whether there are extensions. */
 #define SINGLE_FILE_1 352
 #define SINGLE_FILE_2 544
 
@@ -209,7 +209,7 @@ static clt_status take_type(clt_nifti *h, const char *path)
             continue;
         h->element = known_types[i].element;
         int64_t stored = 8 * (int64_t)clt_element_bytes(h->element);
-        /* some programs declare only the bits that are used, such as 12 of 16 */
+        /* some programs write only the number of bits in use, such as 12 of 16 */
         bool part = !clt_element_is_float(h->element) && 2 * bits > stored && bits < stored;
         if (bits != stored && !part)
             CLT_FAIL(CLT_EDATA,
@@ -254,7 +254,7 @@ static clt_status take_offset(clt_nifti *h, const char *path)
     double offset = h->version == 1 ? get_real(h->header + p->vox_offset, 1, h->big_endian)
                                     : (double)get_int(h->header + p->vox_offset, 8, h->big_endian);
     int earliest = h->pair ? 0 : p->earliest;
-    /* Some programs write 0 if the file has no extensions. */
+    /* Some programs write offset 0 if the file has no extensions. */
     if (offset >= 0 && offset <= 0)
         offset = earliest;
     if (!(offset >= earliest) || offset > 0x1p48 || floor(offset) < offset)
@@ -337,7 +337,7 @@ static void fresh_header(const clt_nifti_image *image, clt_nifti *h)
 {
     *h = (clt_nifti){.version = 1};
     put_bits(h->header, 4, false, CLT_NIFTI1_HEADER);
-    h->header[38] = 'r';                    /* "regular", which old programs check */
+    h->header[38] = 'r';                    /* the field "regular", which old programs check */
     h->header[123] = 2;                     /* xyzt_units: millimetres */
     put_bits(h->header + 254, 2, false, 1); /* sform_code: scanner coordinates */
     put_real(h->header + places_1.pixdim, 1, false, 1);
@@ -387,7 +387,7 @@ static clt_status make_header(const char *path, const clt_nifti_image *image, cl
         put_bits(h->header + p->vox_offset, 8, big, (uint64_t)p->earliest);
     put_real(h->header + p->slope, h->version, big, fabs(image->slope) > 0 ? image->slope : 1);
     put_real(h->header + p->inter, h->version, big, image->inter);
-    /* clears cal_max and cal_min, the intensities to display, which belong to the voxels of `like` */
+    /* clears cal_max and cal_min, the range to display, which is for the voxels of `like` */
     memset(h->header + (h->version == 1 ? 124 : 192), 0, h->version == 1 ? 8 : 16);
     return CLT_OK;
 }

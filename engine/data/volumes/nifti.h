@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The NIfTI-1 and NIfTI-2 formats of medical volumes, in one file (.nii) or a pair of files (.hdr with the
- * header, .img with the voxels), each perhaps packed with gzip (.nii.gz). Reads headers strictly, and writes
- * whole files. array_file.h reads the voxels. */
+ * The NIfTI-1 and NIfTI-2 formats of medical volumes, in one file (.nii) or in a pair of files (.hdr with
+ * the header, .img with the voxels). Each file may be packed with gzip (.nii.gz). Reads headers strictly,
+ * and writes whole files. array_file.h reads the voxels. */
 #ifndef ENGINE_DATA_VOLUMES_NIFTI_H
 #define ENGINE_DATA_VOLUMES_NIFTI_H
 
@@ -18,11 +18,11 @@ typedef struct clt_nifti {
     int ndim;
     int64_t dim[CLT_NIFTI_DIMS]; /* x, y, z, time ...; x varies fastest in the file */
     clt_element element;
-    /* value = stored number * slope + inter; 1 and 0 if the header asks for no scaling (slope 0 or NaN) */
+    /* value = stored number * slope + inter; 1 and 0 if the header gives no scaling (slope 0 or NaN) */
     double slope, inter;
     bool pair;                         /* the voxels are in a separate file, NAME.img */
     uint64_t offset;                   /* offset of the first voxel in the (unpacked) file with the voxels */
-    uint8_t header[CLT_NIFTI2_HEADER]; /* the bytes of the file's header: 348 or 540 */
+    uint8_t header[CLT_NIFTI2_HEADER]; /* the file's header, 348 or 540 bytes */
 } clt_nifti;
 
 /* Reads a header from the first `size` bytes of a file; 540 bytes are enough. CLT_EDATA, with path,
@@ -37,7 +37,8 @@ clt_status clt_nifti_read_header(const char *path, clt_nifti *out);
 double clt_nifti_real(const clt_nifti *header, int at);
 int64_t clt_nifti_whole(const clt_nifti *header, int at, int bytes);
 
-/* *bytes: unpacked size, up to the last voxel, of the file with the voxels; CLT_EDATA above 2^48 bytes. */
+/* *bytes: number of bytes up to the last voxel in the (unpacked) file with the voxels. CLT_EDATA: more than
+ * 2^48 bytes. */
 clt_status clt_nifti_bytes(const clt_nifti *header, const char *path, uint64_t *bytes);
 
 /* Describes the voxels of an opened file to array_file.h: one sample, read as f32 with slope and intercept
@@ -51,15 +52,15 @@ typedef struct clt_nifti_image {
     int ndim;
     int64_t dim[CLT_NIFTI_DIMS];   /* x, y, z ... */
     const void *data;              /* in the byte order of this machine; the first dimension varies fastest */
-    double slope, inter;           /* value = stored number * slope + inter; slope 0: 1 */
-    float spacing[CLT_NIFTI_DIMS]; /* millimetres between voxels along each dimension; 0: 1 */
-    /* Header that gives spacing, orientation, units, byte order and version; NULL: the spacing above, no
-     * rotation, NIfTI-1, little-endian. */
+    double slope, inter;           /* value = stored number * slope + inter; slope 0 means 1 */
+    float spacing[CLT_NIFTI_DIMS]; /* millimetres between voxels along each dimension; 0 means 1 */
+    /* Header that gives spacing, orientation, units, byte order and version; NULL: the file gets `spacing`,
+     * no rotation, NIfTI-1 and little-endian. */
     const clt_nifti *like;
 } clt_nifti_image;
 
-/* Writes a file atomically (see clt_file_write), packed if its name ends in ".gz". CLT_EUSAGE if the name
- * ends neither in ".nii" nor in ".nii.gz"; CLT_EUNSUPPORTED if the format cannot hold the volume. */
+/* Writes a file atomically (see clt_file_write), packed if its name ends in ".gz". CLT_EUSAGE: the name ends
+ * neither in ".nii" nor in ".nii.gz". CLT_EUNSUPPORTED: the format cannot hold the volume. */
 clt_status clt_nifti_write(const char *path, const clt_nifti_image *image);
 
 /* True if the path ends in ".nii" or ".nii.gz". */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The config keys of data.type nifti, and the rules that they must keep. */
+ * The config keys of data.type nifti, and the rules that they must follow. */
 #include "engine/config/choices.h"
 #include "engine/data/volumes/volumes_state.h"
 
@@ -11,7 +11,7 @@ static void check_list(clt_config_rules *rules, const char *key)
         clt_rules_broken(rules, key, "depth, height and width, or one size for all of them, not %d sizes", n);
 }
 
-/* Checks data.mask_values: no value twice, and one value for each class. */
+/* Checks that data.mask_values has one value for each class and no value twice. */
 static void check_mask_values(clt_config_rules *rules)
 {
     static const char key[] = "data.mask_values";

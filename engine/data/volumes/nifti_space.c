@@ -18,8 +18,8 @@ static const field pixdim = {76, 104}, qform_code = {252, 344}, sform_code = {25
 
 #define SAME_SPACING 1e-3   /* relative */
 #define SAME_DIRECTION 2e-3 /* per coordinate of a unit vector; an f32 quaternion may be off by half of it */
-#define SAME_PLACE 1e-2     /* part of the smallest spacing */
-#define FLAT 1e-3           /* directions whose determinant is smaller are taken to be in one plane */
+#define SAME_PLACE 1e-2     /* as a fraction of the smallest spacing */
+#define FLAT 1e-3           /* if their determinant is smaller, directions count as lying in one plane */
 
 static double real_at(const clt_nifti *h, field f, int index)
 {
@@ -48,7 +48,7 @@ static void from_sform(const clt_nifti *h, double column[3][3], double first[3])
     }
 }
 
-/* The same for the qform, with columns of length 1. */
+/* The same for the qform, whose columns have length 1. */
 static void from_qform(const clt_nifti *h, double column[3][3], double first[3])
 {
     double b = real_at(h, quatern, 0), c = real_at(h, quatern, 1), d = real_at(h, quatern, 2);
@@ -66,7 +66,8 @@ static void from_qform(const clt_nifti *h, double column[3][3], double first[3])
     }
 }
 
-/* Divides the columns by their lengths, which it returns; false if they do not span the space. */
+/* Divides the columns by their lengths, which it writes to `length`. False: the columns do not span the
+ * space. */
 static bool normalise(double column[3][3], double length[3])
 {
     double(*c)[3] = column;
@@ -83,8 +84,8 @@ static bool normalise(double column[3][3], double length[3])
     return fabs(volume) > FLAT;
 }
 
-/* Assigns an axis of the body to each axis of the file so that the sum of the cosines between them is
- * largest. */
+/* Assigns an axis of the body to each axis of the file so that the sum of the cosines between assigned axes
+ * is largest. */
 static void name_axes(double column[3][3], char axes[CLT_AXES])
 {
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -194,7 +195,7 @@ static int direction_of(const clt_nifti_space *s, int j, bool *up)
 }
 
 /* Orders the axes right, front, head, and flips the axes that point in the opposite direction. `corner`: the
- * centre of the first voxel after that. */
+ * centre of the voxel that is then the first. */
 static void stand_up(const clt_nifti_space *s, const int64_t size[3], double column[3][3], double corner[3])
 {
     memcpy(corner, s->first, 3 * sizeof *corner);

@@ -11,9 +11,9 @@
 
 #include "engine/data/volumes/nifti.h"
 
-/* Size, with the NUL, of the names of the directions of the file's axes x, y and z, one letter each: R
- * right, L left, A anterior (front), P posterior (back), S superior (head), I inferior (feet). "RAS": x
- * grows to the right, y to the front, z towards the head. */
+/* Size of the text that names the directions of the file's axes x, y and z, with its NUL. Each direction is
+ * one letter: R right, L left, A anterior (front), P posterior (back), S superior (head), I inferior (feet).
+ * "RAS": x grows to the right, y to the front, z towards the head. */
 #define CLT_AXES 4
 
 typedef struct clt_nifti_space {
@@ -22,7 +22,8 @@ typedef struct clt_nifti_space {
     /* Valid if `axes` is not "". `column[j]`: the direction of file axis j, a vector of length 1 (right,
      * front, head). `first`: the centre of the first voxel in millimetres. */
     double column[3][3], first[3];
-    /* How the header contradicts itself, and which of the statements is used; "": it does not */
+    /* How the header contradicts itself, and which of its statements is used; "": it does not contradict
+     * itself */
     char conflict[160];
 } clt_nifti_space;
 
@@ -30,10 +31,11 @@ typedef struct clt_nifti_space {
 void clt_nifti_space_of(const clt_nifti *header, clt_nifti_space *out);
 
 /* True if `other` has another place in the body than `space`; `text` then says how, such as "voxels of 2 x 2
- * x 2 mm instead of 1 x 1 x 1 mm". Tolerances, because programs round headers: spacing 0.1 %, directions
- * about 0.1 degrees, positions a hundredth of a voxel. What only one of the two headers says is no
- * difference. `size`: of the volume along x, y, z. `turned`: another order or direction of the axes is no
- * difference if the voxels fill the same places; then the corners of both volumes are compared. */
+ * x 2 mm instead of 1 x 1 x 1 mm". There are tolerances, because programs round headers: spacing 0.1 %,
+ * directions about 0.1 degrees, positions a hundredth of a voxel. A fact that only one of the two headers
+ * gives is no difference. `size`: the size of the volume along x, y, z. `turned`: another order or direction
+ * of axes is no difference if the voxels fill the same places; to find this out, the corners of both volumes
+ * are compared. */
 bool clt_nifti_space_differs(const clt_nifti_space *space, const clt_nifti_space *other,
                              const int64_t size[3], bool turned, char *text, size_t room);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * data.type nifti: the volumes of a folder (volume_list.h) as samples. Training: whole volumes, or random
- * patches. Evaluation of segmentations: windows of the patch's size that cover every volume. It knows
- * nothing of file formats. */
+ * data.type nifti: the volumes of a folder (volume_list.h) as samples. Training reads whole volumes or
+ * random patches. Evaluation of segmentations reads windows of the patch's size that cover every volume.
+ * It knows nothing of file formats. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static clt_status open_list(clt_source *source, const clt_config *config, bool e
     for (int i = 0; i < n; i++)
         names[i] = clt_config_list_string(config, "data.class_names", i);
     options.class_names = names;
-    /* evaluation data have the classes of the training data */
+    /* evaluation data has the classes of the training data */
     const char *training =
         clt_config_list_count(config, "data.path") == 1 ? clt_config_list_string(config, "data.path", 0) : "";
     if (eval_folder && n == 0 && clt_is_directory(training))
@@ -80,7 +80,7 @@ static clt_status choose_volumes(clt_source *source, const clt_config *config, c
     return CLT_OK;
 }
 
-/* Sets the size of a sample. Without data.volume and data.patch all volumes must have one size. */
+/* Sets the size of a sample. Without data.volume and data.patch, all volumes must have the same size. */
 static clt_status choose_box(const clt_config *config, clt_volumes_state *s)
 {
     const clt_volume_list *list = &s->set->list;
@@ -121,7 +121,7 @@ static void read_augmentation(const clt_config *config, clt_volumes_state *s)
         s->patch.flip[clt_config_list_int(config, "data.flip_axes", i)] = true;
 }
 
-/* Sets s->seen, and *largest to the largest class of the masks. */
+/* Sets s->seen to the classes that masks have, and *largest to the largest of them. */
 static clt_status find_classes(const clt_config *config, clt_volumes_state *s, int64_t *largest)
 {
     bool given = s->set->mask_values || clt_config_int(config, "data.mask_classes") > 0;
@@ -138,9 +138,9 @@ static clt_status find_classes(const clt_config *config, clt_volumes_state *s, i
     return CLT_OK;
 }
 
-/* Names the classes of masks: by data.class_names, else by the labels of the folder's dataset.json. If these
- * labels are refused, a run that has begun continues without names: the version that began it did not read
- * them, or they have changed since. */
+/* Names the classes of masks after data.class_names, else after the labels of the folder's dataset.json. If
+ * these labels are refused, a resumed run continues without names: they have changed since it began, or the
+ * version that began it did not read labels. */
 static clt_status name_classes(clt_source *source, const clt_config *config, const clt_volumes_state *s,
                                int64_t classes)
 {
@@ -298,7 +298,7 @@ static clt_status nifti_open(clt_source *source, const clt_config *config, clt_s
     source->state = s;
     CLT_TRY(clt_source_config_scale(source, config));
     CLT_TRY(clt_intensity_read(config, &s->intensity));
-    source->scale = source->std = 1.0; /* applied when voxels are read */
+    source->scale = source->std = 1.0; /* none on the device: applied when voxels are read */
     source->mean = 0.0;
     CLT_TRY(open_set(source, config, split == CLT_SPLIT_EVAL && own_eval, split >= CLT_SPLIT_INPUT, s));
     clt_volume_kind kind = s->set->list.kind;
@@ -306,7 +306,7 @@ static clt_status nifti_open(clt_source *source, const clt_config *config, clt_s
     const char *folder = clt_arena_printf(source->arena, "'%s'", s->set->list.folder);
     if (!folder)
         return CLT_ENOMEM;
-    if (s->tells) /* no config key names an input to predict, so messages name its folder */
+    if (s->tells) /* messages name the folder, since no config key names the input to predict */
         clt_volume_list_warn(&s->set->list, split >= CLT_SPLIT_INPUT ? folder : s->set->key,
                              clt_config_string(config, "data.orientation")[0] != '\0',
                              "data.orientation=RAS turns all alike");
@@ -338,7 +338,7 @@ static void nifti_close(clt_source *source)
 
 /* --- reading --- */
 
-/* Draws the position and variation of the patch of a training sample. */
+/* Draws the position and variation of a training sample's patch. */
 static clt_status draw_patch(const clt_volumes_state *s, int64_t volume, clt_draw draw, int64_t index,
                              clt_patch *patch)
 {
@@ -424,7 +424,8 @@ static void nifti_file_of(const clt_source *source, int64_t index, clt_str *out)
     clt_str_append(out, s->set->list.entry[s->volume[place]].image);
 }
 
-/* Checks targets by the classes that the masks are known to have; each voxel is checked when it is read. */
+/* Reads no masks: checks the classes that the masks are known to have. Each voxel is checked when it is
+ * read. */
 static clt_status nifti_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                     int64_t ignore, bool *done)
 {
@@ -453,8 +454,8 @@ static clt_status nifti_scan(const clt_source *source)
     return CLT_OK;
 }
 
-/* Hashes the size and the first and last 4096 bytes of a file, which detects other data without reading all
- * of it. */
+/* Hashes the size and the first and last 4096 bytes of a file, which shows other data without reading the
+ * whole file. */
 static clt_status add_file(void *context, const char *path)
 {
     clt_hash64_state *state = context;

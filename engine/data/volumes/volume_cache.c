@@ -13,7 +13,7 @@ typedef struct cached {
     int users;
     void *thing;
     uint64_t bytes;
-    uint64_t used; /* value of the clock when it was last taken */
+    uint64_t used; /* value of `clock` when the thing was last taken */
 } cached;
 
 struct clt_volume_cache {
@@ -58,7 +58,7 @@ void clt_volume_cache_destroy(clt_volume_cache *cache)
     free(cache);
 }
 
-/* The least recently used thing that has no user and more than 0 bytes; NULL: there is none. */
+/* The least recently used thing that is not in use and has more than 0 bytes; NULL: there is none. */
 static cached *oldest(clt_volume_cache *cache)
 {
     cached *found = NULL;

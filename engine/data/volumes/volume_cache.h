@@ -16,20 +16,21 @@ typedef clt_status (*clt_cache_make)(void *context, int64_t index, void **thing,
 typedef void (*clt_cache_drop)(void *thing);
 
 typedef struct clt_cache_facts {
-    int64_t made;   /* how often a thing was made */
-    int64_t taken;  /* how often a thing was taken */
+    int64_t made;   /* number of times that things were made */
+    int64_t taken;  /* number of times that things were taken */
     uint64_t bytes; /* size of the things that are kept now */
     uint64_t most;  /* largest value of `bytes` so far */
 } clt_cache_facts;
 
-/* `count`: number of different things; their indices are 0 .. count - 1. `limit`: in bytes. */
+/* `count`: number of different things; their indices are 0 .. count - 1. `limit`: size of all kept things,
+ * in bytes. */
 clt_status clt_volume_cache_create(int64_t count, uint64_t limit, clt_cache_make make, clt_cache_drop drop,
                                    void *context, clt_volume_cache **out);
-/* No thing may be in use. `cache` may be NULL. */
+/* To be called when no thing is in use. `cache` may be NULL. */
 void clt_volume_cache_destroy(clt_volume_cache *cache);
 
-/* *thing: thing `index`, valid until it is released; waits while another thread makes it. Things in use are
- * never dropped, so that their size may exceed the limit. */
+/* Sets *thing to thing `index`, which is valid until it is released. Waits while another thread makes it.
+ * Things in use are never dropped, so their size may exceed the limit. */
 clt_status clt_volume_cache_take(clt_volume_cache *cache, int64_t index, void **thing);
 void clt_volume_cache_release(clt_volume_cache *cache, int64_t index);
 clt_cache_facts clt_volume_cache_facts(clt_volume_cache *cache);

@@ -10,7 +10,7 @@
 #include "engine/data/volumes/volume_set.h"
 #include "engine/files/fileio.h"
 
-/* Writes ", 2 x 0.8 x 0.8 mm, axes RAS", with "unknown" for what the header does not say. */
+/* Writes ", 2 x 0.8 x 0.8 mm, axes RAS", with "unknown" for facts that the header does not give. */
 static const char *space_text(const clt_nifti_space *space, char *text, size_t size)
 {
     const double *mm = space->spacing;
@@ -46,7 +46,7 @@ typedef struct folder_check {
     clt_file_tell tell;
     void *context;
     bool ended, bad;
-    bool found[CLT_MASK_CLASSES]; /* classes in the masks */
+    bool found[CLT_MASK_CLASSES]; /* classes that occur in the masks */
 } folder_check;
 
 static void tell_bad(void *context, const char *path, clt_status status)
@@ -91,8 +91,7 @@ static clt_status check_entry(folder_check *check, const clt_volume_set *set, in
 }
 
 /* Checks all files of a folder, even after bad ones. `config`, which may be NULL, gives data.mask_values and
- * data.orientation. If no file is bad, the config's data is opened afterwards, and that warns about the
- * list. */
+ * data.orientation. If no file is bad, the config's data is then opened, which warns about the list. */
 static clt_status check_folder(const char *folder, const char *key, const clt_config *config,
                                folder_check *check)
 {

@@ -12,8 +12,8 @@
 #include "engine/data/arrays/source_npy.h"
 #include "engine/files/fileio.h"
 
-#define BEHIND_VOXELS 65536 /* bytes that a packed file may have after its last voxel */
-#define NEARLY_WHOLE 1e-3   /* largest distance of a voxel of a mask from a whole number */
+#define BEHIND_VOXELS 65536 /* number of bytes that a packed file may have after its last voxel */
+#define NEARLY_WHOLE 1e-3   /* largest distance of a mask's voxel from a whole number */
 
 static const char *const volume_ends[] = {".nii",    ".nii.gz", ".npy",    ".hdr",
                                           ".hdr.gz", ".img",    ".img.gz", NULL};
@@ -205,7 +205,7 @@ static clt_status find_voxels(clt_volume *v, const char *path)
     return CLT_OK;
 }
 
-/* Reads the header of a NIfTI file, or of a pair, either file of which `path` may name. *voxels: the file
+/* Reads the header of a NIfTI file or of a pair; `path` may name either file of the pair. *voxels: the file
  * that contains the voxels. */
 static clt_status read_header(clt_volume *v, const char *path, const char **voxels)
 {
@@ -276,7 +276,8 @@ static clt_status check_channel(clt_volume *v, const clt_volume *other, const ch
     return CLT_OK;
 }
 
-/* Opens the files of all channels with `open_file`: open_one, or look_at_one to read only the headers. */
+/* Opens the files of all channels with `open_file`, which is open_one or, to read only headers,
+ * look_at_one. */
 static clt_status add_channels(clt_volume *v, const char *path, int files, const char *key,
                                clt_status (*open_file)(clt_volume *, const char *, const char *))
 {
@@ -416,7 +417,7 @@ static clt_status bad_class(const clt_volume *v, int64_t voxel, double value, in
              classes < CLT_MASK_CLASSES ? ", raise data.mask_classes" : "");
 }
 
-/* The class of a voxel; `classes` if it is not one. */
+/* The class of a voxel; `classes` if the voxel is not a class. */
 static int64_t class_of(float value, int64_t classes, const int64_t *values)
 {
     float whole = floorf(value + 0.5f);
@@ -464,7 +465,8 @@ clt_status clt_volume_check(const clt_volume *v)
 
 /* --- resampling --- */
 
-/* stride: elements between voxels of `from`. step: distance of two voxels of `to`, in voxels of `from`. */
+/* `stride`: elements between voxels of `from`. `step`: distance of two voxels of `to`, in voxels of
+ * `from`. */
 static void find_steps(const int64_t from[3], const int64_t to[3], int64_t stride[3], double step[3])
 {
     stride[0] = from[1] * from[2];

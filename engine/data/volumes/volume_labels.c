@@ -12,7 +12,7 @@
 #include "engine/json/json.h"
 
 typedef struct label {
-    int64_t value; /* its value in the masks */
+    int64_t value; /* the label's value in the masks */
     const char *name;
 } label;
 
@@ -28,8 +28,8 @@ static bool read_label(const clt_json *member, label *out)
     return clt_json_int(member, &out->value);
 }
 
-/* The names by class, in the arena. A class that neither occurs in masks nor has a label gets its number as
- * name. */
+/* Sets names[k], in the arena, to the name of class k. A class that has no label and does not occur in masks
+ * gets its number as name. */
 static clt_status take_names(const clt_volume_set *set, const char *path, const label *labels, size_t count,
                              const bool *seen, int64_t classes, clt_arena *arena, const char **names)
 {
@@ -72,7 +72,7 @@ static clt_status read_labels(const clt_volume_set *set, const char *path, const
     CLT_TRY(clt_json_parse_file(path, CLT_EDATA, &doc));
     const clt_json *object = clt_json_get(clt_json_root(doc), "labels");
     const clt_json *member = clt_json_typeof(object) == CLT_JSON_OBJECT ? clt_json_first(object) : NULL;
-    if (!member) /* a dataset.json of another program */
+    if (!member) /* it is the dataset.json of another program */
         return CLT_OK;
     CLT_TRY(clt_alloc(&labels, clt_json_count(object), sizeof *labels, "labels"));
     for (; member; member = clt_json_next(member))

@@ -18,13 +18,13 @@
 static const char *const pairs[][2] = {{"images", "masks"}, {"images", "labels"}, {"imagesTr", "labelsTr"}};
 #define N_PAIRS ((int)(sizeof pairs / sizeof pairs[0]))
 
-/* True if the name is a volume's; in a pair of files only the header counts. */
+/* True if the name is that of a volume. Of a pair of files only the header counts as a volume. */
 static bool is_volume(const char *name)
 {
     return clt_volume_stem(name) > 0 && !clt_volume_is_voxels(name);
 }
 
-/* Index of the first name that does not sort before the first `length` bytes of `start`. */
+/* Index of the first name that is not less, in byte order, than the first `length` bytes of `start`. */
 static size_t first_with(const clt_file_list *list, const char *start, size_t length)
 {
     size_t low = 0, high = list->count;
@@ -43,8 +43,8 @@ static bool begins(const clt_file_list *list, size_t i, const char *start, size_
     return i < list->count && strncmp(list->name[i], start, length) == 0;
 }
 
-/* Index of the volume whose name without its ending is the first `stem` bytes of `start`; list->count:
- * none. */
+/* Index of the volume whose name without ending equals the first `stem` bytes of `start`; list->count: there
+ * is none. */
 static size_t find_stem(const clt_file_list *list, const char *start, size_t stem)
 {
     for (size_t i = first_with(list, start, stem); begins(list, i, start, stem); i++)
@@ -62,7 +62,7 @@ typedef struct listing {
     size_t room;
 } listing;
 
-/* Reports a bad file, or warns of it; returns an error if the work must end. */
+/* Reports or warns of a bad file; returns an error if the work must end. */
 static clt_status bad_file(const listing *l, const char *path, clt_status status)
 {
     if (status == CLT_ENOMEM || status == CLT_EINTERNAL)
@@ -83,7 +83,7 @@ static const clt_nifti_space *space_of(const clt_volume *v)
 }
 
 /* Finds the pose of a mask. Spacing and position come from the image even if the mask's header differs
- * (clt_volume_list_warn warns of that), but the mask may have another orientation. */
+ * (clt_volume_list_warn warns of that). The mask may have another orientation. */
 static clt_status pose_mask(const listing *l, const clt_volume *image, const clt_volume *mask,
                             const char *path, clt_volume_entry *e)
 {
@@ -202,7 +202,7 @@ static const char *joined(clt_arena *arena, const char *folder, const char *name
 
 /* --- images with masks --- */
 
-/* Index in `pairs` of the first pair of folders that exists; -1: none does. */
+/* Index in `pairs` of the first pair of folders that exists; -1: there is none. */
 static int find_pair(const char *folder)
 {
     for (int i = 0; i < N_PAIRS; i++)
@@ -211,8 +211,8 @@ static int find_pair(const char *folder)
     return -1;
 }
 
-/* Handles a file that is not a volume: voxels of a pair without their header, and files of other formats of
- * volumes, are bad files; others are counted. */
+/* Handles a file that is not a volume. It is a bad file if it has the voxels of a pair and the header is
+ * missing, or has another format of volumes. Other files are only counted. */
 static clt_status tell_other(listing *l, const char *folder, const char *name)
 {
     static const char *const ends[] = {".nrrd", ".nhdr", ".mha", ".mhd", ".dcm", ".mgz", ".mgh",
@@ -246,8 +246,8 @@ static clt_status tell_other(listing *l, const char *folder, const char *name)
     return CLT_OK;
 }
 
-/* Index of the mask that has the image's name without its ending or, as in nnU-Net, also without the _0000
- * before it (then *is_channel is true); masks->count: there is none. */
+/* Index of the image's mask; masks->count: there is none. The mask has the image's name without its ending
+ * or, as in nnU-Net, also without the _0000 before the ending; then *is_channel is true. */
 static size_t find_mask(const clt_file_list *masks, const char *image, bool *is_channel, int *channel)
 {
     size_t stem = clt_volume_stem(image), mask = find_stem(masks, image, stem);
@@ -255,7 +255,7 @@ static size_t find_mask(const clt_file_list *masks, const char *image, bool *is_
     return *is_channel ? find_stem(masks, image, stem - 5) : mask;
 }
 
-/* *files: number of files of the volume whose first channel is `image`. CLT_EDATA if a channel is missing. */
+/* *files: number of files of the volume; `image` is its first channel. CLT_EDATA if a channel is missing. */
 static clt_status count_channels(const clt_file_list *images, const char *image, int *files)
 {
     size_t stem = clt_volume_stem(image);
@@ -296,7 +296,7 @@ static clt_status no_mask(const char *path, const char *masks, bool is_channel)
 typedef struct pairing {
     const char *images, *masks; /* folders */
     clt_file_list image, mask;
-    const char **taken; /* for each mask: the image that it belongs to, or NULL */
+    const char **taken; /* for each mask: its image, or NULL */
 } pairing;
 
 /* Adds image i with its mask. */
@@ -327,7 +327,7 @@ static clt_status add_pair(listing *l, pairing *p, size_t i)
     return mask_path ? add_file(l, path, files, mask_path, 0) : CLT_ENOMEM;
 }
 
-/* Lists the masks that belong to no image. */
+/* Adds the masks without an image to the list. */
 static clt_status find_lonely(listing *l, const pairing *p)
 {
     clt_volume_list *list = l->list;
@@ -362,7 +362,7 @@ static clt_status list_pairs(listing *l, const char *images, const char *masks)
         return CLT_ENOMEM;
     for (size_t i = 0; i < p.image.count; i++) {
         clt_files_want_starts(images, &p.image, i);
-        clt_files_want_starts(masks, &p.mask, i); /* in most folders it has the same place as the image */
+        clt_files_want_starts(masks, &p.mask, i); /* mostly the mask has the same index as the image */
         CLT_TRY(add_pair(l, &p, i));
     }
     return find_lonely(l, &p);
@@ -454,7 +454,8 @@ static clt_status list_classes(listing *l)
 
 /* --- a folder --- */
 
-/* Fails if there is a folder of images but none of masks, since "images" is hardly meant as a class. */
+/* Fails if there is a folder of images but no folder of masks, since "images" is probably not meant as a
+ * class. */
 static clt_status check_masks_there(const listing *l)
 {
     const clt_volume_list_options *o = l->options;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of the volumes of a folder. Segmentation: images/NAME.nii.gz with masks/NAME.nii.gz, or imagesTr
- * with labelsTr as in the Medical Segmentation Decathlon, also with nnU-Net's names
- * (imagesTr/NAME_0000.nii.gz, a file for each channel). Classification: CLASS/NAME.nii.gz. A single file is
- * a list of one volume without a target. Only headers are read, so that a long list is quick. */
+ * The list of the volumes of a folder. Segmentation: images/NAME.nii.gz with masks/NAME.nii.gz, or
+ * imagesTr with labelsTr as in the Medical Segmentation Decathlon. With nnU-Net's names there is a file
+ * for each channel (imagesTr/NAME_0000.nii.gz). Classification: CLASS/NAME.nii.gz. A single file is a
+ * list of one volume without a target. Only headers are read, so that a long list is quick. */
 #ifndef ENGINE_DATA_VOLUMES_VOLUME_LIST_H
 #define ENGINE_DATA_VOLUMES_VOLUME_LIST_H
 
@@ -31,12 +31,12 @@ typedef struct clt_volume_entry {
 typedef struct clt_volume_list {
     clt_volume_kind kind;
     const char *folder;
-    clt_volume_entry *entry; /* in byte order of the names; classes one after the other */
+    clt_volume_entry *entry; /* sorted by class, then by the bytes of their names */
     int64_t count;
     const char **class_names; /* (n_classes) for CLT_VOLUMES_CLASSES */
     int64_t n_classes;
-    int64_t bytes;       /* of all files */
-    const char **lonely; /* paths of masks that belong to no image */
+    int64_t bytes;       /* size of all files */
+    const char **lonely; /* paths of masks without an image */
     int64_t n_lonely;
     const char *other; /* the first file or folder that is not a volume; NULL: there is none */
     int64_t n_others;
@@ -48,18 +48,19 @@ typedef void (*clt_volume_tell)(void *context, const char *path, clt_status stat
 typedef struct clt_volume_list_options {
     const char *path; /* a folder or a single file */
     const char *key;  /* config key that named the path, for messages */
-    /* names of the class folders, in the order of the classes; n_classes 0: the subfolders of `path` */
+    /* names of the class folders, in the order of the classes; `n_classes` 0: the subfolders of `path` are
+     * the classes */
     const char *const *class_names;
     int64_t n_classes;
     const clt_volume_want *want; /* NULL: volumes are not changed */
-    bool plain;           /* all volumes of the folder and its subfolders, without targets, for prediction */
+    bool plain;           /* for prediction: all volumes of the folder and its subfolders, without targets */
     bool skip_bad;        /* bad files are skipped with a warning; else the first one is an error */
     clt_volume_tell tell; /* if not NULL, called for bad files, which are then skipped without a warning */
     void *context;
 } clt_volume_list_options;
 
-/* Makes the list; its contents are allocated from the arena. CLT_EDATA, with the folder or file: no volumes,
- * a bad header, or a mask that is missing or differs in size from its image. */
+/* Makes the list; its contents are allocated from the arena. CLT_EDATA: there are no volumes, a header is
+ * bad, or a mask is missing or differs in size from its image; the message names folder or file. */
 clt_status clt_volume_list_open(clt_arena *arena, const clt_volume_list_options *options,
                                 clt_volume_list *out);
 
@@ -73,13 +74,13 @@ clt_status clt_volume_each_file(const clt_volume_entry *entry,
  * or direction are no difference. */
 bool clt_volume_mask_differs(const clt_volume_entry *entry, bool turned, char *text, size_t room);
 
-/* Warns, each time with the name of a file, of volumes with different orientations, of masks with other
- * places than their images, of headers that contradict themselves, and of masks and other files that are
- * ignored. `turned`: data.orientation turns all volumes alike. `advice`: what to do about different
+/* Warns of volumes with different orientations, of masks with other places than their images, of headers
+ * that contradict themselves, and of masks and other files that are ignored. Each warning names a file.
+ * `turned`: data.orientation turns all volumes to the same orientation. `advice`: what to do about different
  * orientations. */
 void clt_volume_list_warn(const clt_volume_list *list, const char *key, bool turned, const char *advice);
 
-/* The names of the subfolders of a classification folder that hold volumes, in byte order. */
+/* The names of those subfolders of a classification folder that hold volumes, in byte order. */
 clt_status clt_volume_list_classes(clt_arena *arena, const char *path, const char ***names, int64_t *count);
 
 #endif

@@ -9,7 +9,7 @@
 #include "engine/base/log.h"
 #include "engine/base/text.h"
 
-#define NAMED 3 /* a warning names at most this many masks without an image */
+#define NAMED 3 /* limit of masks without an image that a warning names */
 
 bool clt_volume_mask_differs(const clt_volume_entry *e, bool turned, char *text, size_t room)
 {

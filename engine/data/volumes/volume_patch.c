@@ -63,7 +63,7 @@ void clt_foreground_count(const uint8_t *mask, const int64_t size[3], uint64_t *
 /* Finds the n-th voxel, counted from 0, that is not background. */
 static void find_foreground(const clt_foreground *f, uint64_t n, int64_t at[3])
 {
-    int64_t low = 0, high = f->size[0] * f->size[1]; /* before[low] <= n < before[high] */
+    int64_t low = 0, high = f->size[0] * f->size[1]; /* always before[low] <= n < before[high] */
     while (high - low > 1) {
         int64_t middle = (low + high) / 2;
         if (f->before[middle] <= n)
@@ -95,7 +95,7 @@ enum {
     WORDS
 };
 #define WORD_BLOCKS 3     /* blocks of four words that hold at least WORDS words */
-#define STREAM_PATCHES 32 /* stream of the purpose CLT_RNG_DATA */
+#define STREAM_PATCHES 32 /* a random stream of the purpose CLT_RNG_DATA */
 
 /* An integer from 0 to n - 1 from a random word; 1 <= n < 2^32. */
 static int64_t below(uint32_t word, int64_t n)
@@ -156,8 +156,8 @@ static void swap_runs(char *a, char *b, size_t bytes)
 
 void clt_flip(void *values, size_t width, int64_t channels, const int64_t size[3], const bool axes[3])
 {
-    /* Along an axis of size n the array is (outer, n, inner): runs i and n - 1 - i of `inner` elements are
-     * swapped. */
+    /* For an axis of size n, sees the array as (outer, n, inner), and swaps runs i and n - 1 - i of `inner`
+     * elements. */
     int64_t outer = channels;
     for (int axis = 0; axis < 3; axis++) {
         size_t inner = width;

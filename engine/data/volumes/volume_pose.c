@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns and resamples volumes. A volume is turned by reading it with other strides, which may be negative,
- * so that this needs no copy. */
+ * Turns and resamples volumes. A volume is turned without a copy, by reading it with other strides, which
+ * may be negative. */
 #include "engine/data/volumes/volume_pose.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ void clt_volume_want_read(const clt_config *config, clt_volume_want *out)
         out->spacing[i] = clt_config_list_float(config, "data.spacing", n == 1 ? 0 : i);
 }
 
-/* The file's axis x, y or z along an axis of the body (clt_axis_of). */
+/* The file's axis (0 x, 1 y, 2 z) that lies along an axis of the body (clt_axis_of). */
 static int axis_along(const char *axes, int direction)
 {
     bool up;
@@ -31,7 +31,7 @@ static int axis_along(const char *axes, int direction)
     return found;
 }
 
-/* Sets `from`, `flip` and `turns` of the pose. Axis i in memory is axis 2 - i of x, y, z. */
+/* Sets `from`, `flip` and `turns` of the pose. Axis i in memory is axis 2 - i in the order x, y, z. */
 static void find_turn(const char *wanted, const char *have, clt_volume_pose *pose)
 {
     for (int i = 0; i < 3; i++) {
@@ -90,8 +90,8 @@ clt_status clt_volume_pose_find(const clt_volume_want *want, const clt_nifti_spa
     return want->spaces ? find_step(want, space, path, out) : CLT_OK;
 }
 
-/* `stride`: elements of the file between neighbours along each axis of the turned volume. Returns the index
- * in the file of the turned volume's first voxel. */
+/* Sets `stride`: for each axis of the turned volume, the number of the file's elements between neighbours.
+ * Returns the index in the file of the turned volume's first voxel. */
 static int64_t strides_of(const clt_volume_pose *pose, int64_t stride[3])
 {
     const int64_t in_file[3] = {pose->file[1] * pose->file[2], pose->file[2], 1};
@@ -151,21 +151,22 @@ void clt_volume_pose_image(const clt_volume_pose *pose, const float *in, int64_t
     }
 }
 
-/* Index of the source voxel (one of `from`) that contains the centre of voxel i of the result. A centre on
- * the border of two voxels belongs to the second; 1e-9 is added because the product may be rounded down. */
+/* Index of the source voxel (one of `from`) that contains the centre of voxel i of the result. A centre
+ * on the border of two voxels belongs to the second one; 1e-9 is added because the product may be rounded
+ * down. */
 static int64_t nearest(int64_t i, double step, int64_t from)
 {
     int64_t at = (int64_t)(((double)i + 0.5) * step + 1e-9);
     return at < from ? at : from - 1;
 }
 
-/* The size of a volume, and the elements between neighbouring voxels along each axis. */
+/* The size of a volume, and the number of elements between neighbouring voxels along each axis. */
 typedef struct voxels {
     int64_t size[3], stride[3];
 } voxels;
 
-/* Sets each voxel of `to` to the nearest voxel of `from`. step: distance of two voxels of `to`, in voxels of
- * `from`. */
+/* Sets each voxel of `to` to the nearest voxel of `from`. `step`: distance of two voxels of `to`, in voxels
+ * of `from`. */
 static void take_nearest(const uint8_t *in, const voxels *from, const double step[3], uint8_t *out,
                          const voxels *to)
 {

@@ -28,8 +28,8 @@ typedef struct clt_volume_pose {
     int64_t size[3];   /* size of the result: the same extent, rounded to whole voxels, at least 1 */
 } clt_volume_pose;
 
-/* Finds the pose of a volume of size `size`. `space` NULL: the file has no such facts (.npy). CLT_EDATA, with
- * the path, if the file lacks a fact that `want` needs. */
+/* Finds the pose of a volume of size `size`. `space` NULL: the file has no facts about its space (.npy).
+ * CLT_EDATA, with the path, if the file lacks a fact that `want` needs. */
 clt_status clt_volume_pose_find(const clt_volume_want *want, const clt_nifti_space *space,
                                 const int64_t size[3], const char *path, clt_volume_pose *out);
 /* True if the pose changes the volume. */
@@ -38,16 +38,18 @@ static inline bool clt_volume_posed(const clt_volume_pose *pose)
     return pose->turns || pose->resamples;
 }
 
-/* (channels, file) -> (channels, size): trilinear between the centres of voxels. The outermost centres are
- * half a voxel from the edge, and their values extend to it. Larger voxels are interpolated, not averaged. */
+/* Turns and resamples an image, (channels, file) -> (channels, size): trilinear between the centres of
+ * voxels. The outermost centres are half a voxel from the edge, and their values extend to the edge. Also
+ * where the result's voxels are larger, values are interpolated, not averaged. */
 void clt_volume_pose_image(const clt_volume_pose *pose, const float *in, int64_t channels, float *out);
-/* The same for class numbers: the nearest voxel. */
+/* The same for class numbers, which are taken from the nearest voxel. */
 void clt_volume_pose_mask(const clt_volume_pose *pose, const uint8_t *in, uint8_t *out);
-/* The inverse, for predicted masks: (size) -> (file), with the nearest voxel. */
+/* The inverse for predicted masks, (size) -> (file): takes the nearest voxel. */
 void clt_volume_pose_back(const clt_volume_pose *pose, const uint8_t *in, uint8_t *out);
 
-/* One axis of trilinear resampling: the two of `from` source voxels on both sides of voxel i of the result,
- * and the weight `part` of the second one. `step`: distance of result voxels in source voxels. */
+/* One axis of trilinear resampling: the source voxels `low` and `high` on the two sides of the result's
+ * voxel i, and the weight `part` of `high`. `from`: number of source voxels. `step`: distance of two voxels
+ * of the result, in source voxels. */
 typedef struct clt_between {
     int64_t low, high;
     float part;
@@ -60,10 +62,11 @@ static inline clt_between clt_find_between(int64_t i, double step, int64_t from)
     low = low > from - 1 ? from - 1 : low;
     return (clt_between){low, low + 1 < from ? low + 1 : low, (float)(at - (double)low)};
 }
-/* Resamples one channel from size `from` to `to`; stride: elements between source voxels along an axis. */
+/* Resamples one channel from size `from` to `to`; `stride`: number of elements between source voxels along
+ * each axis. */
 void clt_volume_sample(const float *in, const int64_t stride[3], const int64_t from[3], const double step[3],
                        const int64_t to[3], float *out);
-/* The same for class numbers: the nearest voxel. */
+/* The same for class numbers, which are taken from the nearest voxel. */
 void clt_volume_sample_mask(const uint8_t *in, const int64_t stride[3], const int64_t from[3],
                             const double step[3], const int64_t to[3], uint8_t *out);
 

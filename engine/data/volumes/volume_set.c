@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads boxes of volumes through a cache. The cache holds images as in their files (mapped or unpacked), or
- * as f32 if they are turned or resampled, and masks as bytes with an index of their foreground. */
+ * Reads boxes of volumes through a cache. The cache holds images as they are in their files (mapped or
+ * unpacked), or as f32 if they are turned or resampled. It holds masks as bytes, with an index of their
+ * foreground. */
 #include "engine/data/volumes/volume_set.h"
 
 #include <pthread.h>
@@ -14,9 +15,9 @@
 
 /* An entry of the cache. Number 2 * index is the image of volume `index`, 2 * index + 1 its mask. */
 typedef struct cached_part {
-    clt_volume image; /* the image as in its file; closed if `values` is set */
-    float *values;    /* (channels, size) the image, turned or resampled; else NULL */
-    int64_t size[3];  /* of values */
+    clt_volume image; /* the image as it is in its file; closed if `values` is set */
+    float *values;    /* (channels, size) the image, if turned or resampled; else NULL */
+    int64_t size[3];  /* size of `values` */
     uint8_t *mask;    /* (size of the volume) */
     uint64_t *before; /* memory of foreground.before */
     clt_foreground foreground;
@@ -41,7 +42,8 @@ void clt_volume_set_size(const clt_volume_set *set, int64_t index, int64_t size[
     memcpy(size, set->fits ? set->target : set->list.entry[index].pose.size, 3 * sizeof *size);
 }
 
-/* The voxel of the whole volume at which the cropped or padded volume begins; 0 if it is neither. */
+/* The voxel of the whole volume with which the cropped or padded volume begins; 0 if it is neither cropped
+ * nor padded. */
 static void find_shift(const clt_volume_set *set, int64_t index, int64_t shift[3])
 {
     for (int i = 0; i < 3; i++) {
@@ -107,7 +109,7 @@ static void crop_mask(const uint8_t *in, const int64_t from[3], const int64_t at
         }
 }
 
-/* Reads a mask as it is in its file, before turning and fitting. */
+/* Reads a mask as it is in its file, neither turned nor fitted. */
 static clt_status read_mask(const clt_volume_set *set, int64_t index, uint8_t **out)
 {
     const clt_volume_entry *e = &set->list.entry[index];
@@ -200,8 +202,8 @@ static clt_status take(const clt_volume_set *set, int64_t number, cached_part **
     return status;
 }
 
-/* Copies a box of an image. If volumes are fitted to `target`, the box must lie inside it: voxels of the file
- * outside it do not belong to the volume. */
+/* Copies a box of an image. If volumes are fitted to `target`, the box must lie inside this size: the file's
+ * voxels outside do not belong to the volume. */
 static clt_status copy_box(const clt_volume_set *set, int64_t index, const cached_part *part,
                            const int64_t at[3], const int64_t box[3], float outside, float *out)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers the windows that cover the volumes of a source, and finds volume and position of each. */
+ * Numbers the windows that cover the volumes of a source, and finds the volume and position of each
+ * window. */
 #include "engine/data/volumes/volumes.h"
 
 #include <string.h>
@@ -89,7 +90,7 @@ clt_status clt_volumes_part(const clt_source *source, int64_t volumes, int rank,
     *out = NULL;
     CLT_TRY(clt_arena_create(&arena));
     clt_source *part =
-        /* it is allocated in its own arena, which clt_source_close frees */
+        /* the source is allocated in its own arena, which clt_source_close frees */
         clt_arena_alloc(arena, sizeof *part);
     clt_volumes_state *s = part ? clt_arena_alloc(arena, sizeof *s) : NULL;
     int64_t *chosen = s ? clt_arena_alloc(arena, (size_t)(volumes + 1) * sizeof *chosen) : NULL;

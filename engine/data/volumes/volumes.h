@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Volumes for evaluation and prediction: evaluation data with masks are read as windows that cover one volume
- * after the other, and the prediction of a whole volume is assembled from its windows. */
+ * Volumes for evaluation and prediction: evaluation data with masks is read as windows that cover one
+ * volume after the other, and the prediction for a whole volume is assembled from its windows. */
 #ifndef ENGINE_DATA_VOLUMES_VOLUMES_H
 #define ENGINE_DATA_VOLUMES_VOLUMES_H
 
 #include "engine/data/volumes/volume_patch.h"
 #include "engine/data/volumes/volume_pose.h"
 
-/* True if the samples of a source are windows of volumes with masks. They are in order of volumes, and for
- * each volume in the order of clt_windows_at. */
+/* True if the samples of a source are windows of volumes with masks. Samples are in the order of volumes,
+ * and within a volume in the order of clt_windows_at. */
 bool clt_volumes_windowed(const clt_source *source);
 
 typedef struct clt_volumes_place {
@@ -33,7 +33,7 @@ clt_status clt_volumes_part(const clt_source *source, int64_t volumes, int rank,
 /* data.window_weights: weights of a window's voxels where windows overlap */
 typedef enum clt_window_weights { CLT_WEIGHTS_CONSTANT, CLT_WEIGHTS_GAUSSIAN } clt_window_weights;
 
-/* How a config covers a volume by windows. */
+/* How the windows of a config cover a volume. */
 typedef struct clt_volumes_cover {
     bool known;   /* the data of the config is volumes */
     bool resized; /* volumes are resampled before the model sees them */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Saving a checkpoint so that at every moment, whatever fails, the folder contains complete checkpoints
- * only: all files are written to a temporary folder and synced to disk, then one rename gives the folder its
- * name. This file must not know what the tensors mean. */
+ * Saves a checkpoint so that at every moment, whatever fails, the folder contains complete checkpoints only:
+ * all files are written to a temporary folder and synced to disk, then one rename gives the folder its name.
+ * This file must not know what the tensors mean. */
 #include "engine/checkpoint/checkpoint.h"
 
 #include <errno.h>
@@ -110,7 +110,7 @@ static void note_file(target *t, const char *name, uint64_t bytes, uint64_t sum)
     file->sum = sum;
 }
 
-/* Opens the file, which makes a network disk report its true size. */
+/* Gets the size of a file that it opens first, which makes a network disk report the true size. */
 static clt_status size_of(const char *path, uint64_t *size)
 {
     struct stat info;

@@ -27,7 +27,7 @@ typedef struct clt_safetensors clt_safetensors;
 /* Maps the file and checks everything: the header is at most 100,000,000 bytes, inside the file, and strict
  * JSON; the product of each shape does not overflow and, for types that the engine stores, equals its byte
  * range; the ranges cover the buffer without holes or overlap and end at the end of the file; names are
- * unique; __metadata__ maps strings to strings. CLT_ECHECKPOINT with a message of its own for each. */
+ * unique; __metadata__ maps strings to strings. CLT_ECHECKPOINT: the message says which check failed. */
 clt_status clt_safetensors_open(const char *path, clt_safetensors **out);
 /* Opens several files of any format as one. A name may occur in one of them only. */
 clt_status clt_safetensors_open_parts(const char *const *paths, int count, clt_safetensors **out);
@@ -83,7 +83,7 @@ clt_status clt_weights_open(const char *path, clt_safetensors **out);
 /* --- checkpoints --- */
 /* A text file of a checkpoint, in addition to the files that this room writes itself. */
 typedef struct clt_checkpoint_file {
-    const char *name; /* without a folder: "config.json" */
+    const char *name; /* file name without a folder: "config.json" */
     const char *text;
     size_t length;
 } clt_checkpoint_file;
@@ -100,14 +100,14 @@ typedef struct clt_checkpoint_content {
     int n_files;
 } clt_checkpoint_content;
 
-/* Which checkpoints stay when a new one is in place: the `keep` newest (0: all), steps that are a multiple
- * of `major` (0: no such rule), the step `best` (-1: none), and for now the step whose files are being
- * uploaded (0: none). */
+/* The checkpoints that stay when a new one is in place: the `keep` newest (0: all), steps that are a
+ * multiple of `major` (0: no such rule), the step `best` (-1: none), and for now the step whose files are
+ * being uploaded (0: none). */
 typedef struct clt_retention {
     int keep;
     int64_t major, best, uploading;
 } clt_retention;
-/* Whether a step stays, however many newer ones there are. */
+/* True if a step stays, however many newer ones there are. */
 bool clt_retention_keeps(const clt_retention *retention, int64_t step);
 
 /* --- checkpoints of several processes: one calls begin, each calls write_part, one calls place --- */
@@ -121,8 +121,8 @@ typedef struct clt_tensor_piece {
     int transposed;
     const void *data;
 } clt_tensor_piece;
-/* What has been written to the model's file [0] and to the optimizer's [1]: bytes, and their share of the
- * file's checksum (crc64.h). clt_part_add adds up the parts of several processes. */
+/* What has been written to the model's file [0] and to the optimizer's file [1]: number of bytes, and their
+ * share of the file's checksum (crc64.h). clt_part_add adds up the parts of several processes. */
 typedef struct clt_part {
     uint64_t bytes[2], share[2];
 } clt_part;
@@ -152,9 +152,8 @@ void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step);
  * these parts must be the sum of the written ones. */
 clt_status clt_checkpoint_read_part(const char *folder, const clt_checkpoint_content *content, int index,
                                     int parts, clt_part *part);
-/* Whether clt_checkpoint_retain would delete a checkpoint once `step` is written; before it does so, all
- * ranks read the new one back. True also if the folder cannot be listed, which clt_checkpoint_retain then
- * logs. */
+/* True if clt_checkpoint_retain would delete a checkpoint once `step` is written; before that, all ranks
+ * read the new one back. True also if the folder cannot be listed, which clt_checkpoint_retain then logs. */
 bool clt_checkpoint_exceeds(const char *folder, int64_t step, const clt_retention *retention);
 /* Deletes the older checkpoints that retention does not keep. Verifies checkpoint `step` first, unless
  * `verified`. A failure is logged. */
@@ -173,10 +172,10 @@ typedef struct clt_checkpoint {
     int64_t step;
     clt_safetensors *model, *optimizer; /* optimizer may be NULL */
     clt_json_doc *state, *manifest;
-    struct clt_manifest *files; /* what the manifest lists */
+    struct clt_manifest *files; /* the files that the manifest lists */
 } clt_checkpoint;
-/* A running training may remove a checkpoint before it is read: how often the newest one is looked up
- * again. */
+/* How often the newest checkpoint is looked up again: a running training may remove one before it is
+ * read. */
 #define CLT_READ_AGAIN 20
 /* path: a step_N folder, a checkpoints folder, or a run folder (the newest checkpoint that verifies is
  * opened; each one rejected is logged with the reason). Sizes and hashes are verified. CLT_ESTORAGE and
@@ -184,7 +183,7 @@ typedef struct clt_checkpoint {
 clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out);
 void clt_checkpoint_close(clt_checkpoint *checkpoint);
 CLT_SCOPED_POINTER(clt_checkpoint, clt_checkpoint_close)
-/* Which values of a parameter are meant: RAW: the optimizer's result; AVERAGED: its moving average
+/* The values of a parameter that are meant. RAW: the optimizer's result; AVERAGED: its moving average
  * (optimizer.ema) if the run kept one. A saved model is evaluated with AVERAGED values. */
 typedef enum clt_values { CLT_VALUES_RAW, CLT_VALUES_AVERAGED } clt_values;
 /* Sets *out to the RAW or AVERAGED values of a model's tensor, whose name is as in model.safetensors. False:
@@ -216,7 +215,7 @@ typedef struct clt_export_result {
 } clt_export_result;
 clt_status clt_checkpoint_export(const char *path, clt_values values, clt_dtype dtype, const char *out,
                                  clt_export_result *result);
-/* The same for n tensors in memory. Only f32 tensors are converted; result->from stays empty. */
+/* Exports n tensors in memory in the same way. Only f32 tensors are converted; result->from stays empty. */
 clt_status clt_export_tensors(const clt_named_tensor *tensors, int n, clt_dtype dtype, const char *out,
                               clt_export_result *result);
 /* CLT_EUSAGE if `out` would lie in the folder of a checkpoint, which must contain only what its manifest

@@ -37,13 +37,13 @@ clt_status clt_manifest_print(const clt_manifest *manifest, clt_str *out);
 /* Reads folder/manifest.json; *doc (may be NULL) receives the parsed text. The text ends with a hash of what
  * precedes it, so every changed byte is found. */
 clt_status clt_manifest_read(const char *folder, clt_manifest *manifest, clt_json_doc **doc);
-/* The same for a text, which messages call `path`. */
+/* Reads a manifest from a text, which messages call `path`. */
 clt_status clt_manifest_parse(const char *path, const char *text, size_t length, clt_manifest *manifest,
                               clt_json_doc **doc);
 const clt_manifest_file *clt_manifest_find(const clt_manifest *manifest,
                                            const char *name); /* NULL if absent */
 
-/* The bytes of a safetensors file before the tensors' data: the header's length, and the header. */
+/* Makes what precedes the tensors' data in a safetensors file: the header's length, and the header. */
 clt_status clt_safetensors_head(const char *path, const clt_named_tensor *tensors, int count,
                                 const char *const *metadata, int n_metadata, clt_str *out);
 /* Number of the first element that is not finite; *what: "a NaN" or "an infinity". -1: all are finite. */
@@ -54,7 +54,7 @@ typedef struct clt_tensor_file {
     const char *name;
     const clt_named_tensor *tensors;
     int count;    /* 0: there is no optimizer file */
-    clt_str head; /* as clt_safetensors_head gives it */
+    clt_str head; /* the bytes that clt_safetensors_head makes */
     uint64_t size;
 } clt_tensor_file;
 clt_status clt_tensor_file_make(const clt_checkpoint_content *content, int index, clt_tensor_file *out);

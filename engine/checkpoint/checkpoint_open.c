@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening a checkpoint: a step folder, or the newest one in a run folder that verifies. Nothing is returned
- * before every file is known to have the size and hash that the manifest gives. Opening never changes a
- * folder. */
+ * Opens a checkpoint: a step folder, or the newest one in a run folder that verifies. Returns nothing before
+ * every file is known to have the size and hash that the manifest gives. Opening never changes a folder. */
 #include "engine/checkpoint/checkpoint.h"
 
 #include <inttypes.h>
@@ -179,7 +178,7 @@ clt_status clt_checkpoint_list(const char *path, clt_file_list *out)
     return CLT_OK;
 }
 
-/* Whether a failure means that the checkpoint is bad. If it only could not be read now, for instance because
+/* True if a failure means that the checkpoint is bad. If it only could not be read now, for instance because
  * a server refused, an older checkpoint must not be taken silently. */
 static bool is_about_checkpoint(clt_status status)
 {
@@ -197,7 +196,7 @@ static clt_status open_newest(const char *folder, const clt_step_list *list, boo
         clt_status status = open_step(path, tensors, out);
         if (status == CLT_OK || !is_about_checkpoint(status))
             return status;
-        if (tensors && clt_is_directory(path)) /* else a training that is still running has removed it */
+        if (tensors && clt_is_directory(path)) /* if not, a training that is still running has removed it */
             CLT_WARN("checkpoint %s is skipped: %s", list->at[i].name, clt_error_text());
         clt_str_printf(&reasons, "\n  %s", clt_error_text());
     }
@@ -331,7 +330,7 @@ int64_t clt_checkpoint_int(const clt_checkpoint *checkpoint, const char *key, in
     return value;
 }
 
-/* Why a run folder may not hold its best checkpoint: the end of a message. */
+/* Appends to a message why a run folder may not hold its best checkpoint. */
 static clt_status why_not_here(const clt_checkpoint *newest, clt_str *out)
 {
     CLT_FREED char *text = NULL;

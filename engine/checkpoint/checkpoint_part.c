@@ -65,7 +65,7 @@ typedef struct run_sum {
 static void add_run(run_sum *sum, const void *data, uint64_t bytes, uint64_t offset)
 {
     uint64_t delta = offset + bytes - sum->end;
-    if (delta != sum->delta) { /* it is mostly the same as for the previous run */
+    if (delta != sum->delta) { /* `delta` is mostly the same as for the previous run */
         sum->delta = delta;
         sum->step = clt_crc64_step(delta);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights for other programs: the parameters of a checkpoint, f32 master weights, as one safetensors file in
- * another type. A value beyond the range of the type is an error, because an infinity in a file that loads
- * would go unnoticed. This file knows tensors by name and nothing of models. */
+ * Exports weights for other programs: writes the parameters of a checkpoint, f32 master weights, to one
+ * safetensors file in another type. A value beyond the range of the type is an error, because an infinity in
+ * a file that loads would go unnoticed. This file knows tensors by name and nothing of models. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -133,7 +133,7 @@ static clt_status export_model(const clt_checkpoint *saved, clt_values values, c
     if (whole != CLT_OK && status == CLT_OK)
         (void)unlink(out);
     result->averaged = values == CLT_VALUES_AVERAGED && clt_checkpoint_averages(saved);
-    return whole != CLT_OK ? whole : status; /* writing from a mapping that was cut fails, too */
+    return whole != CLT_OK ? whole : status; /* a truncated checkpoint makes writing fail, too */
 }
 
 clt_status clt_checkpoint_export(const char *path, clt_values values, clt_dtype dtype, const char *out,

@@ -150,7 +150,7 @@ bool clt_pytorch_is_set(const clt_pickle_value *value)
            (strcmp(function, "__builtin__ set") == 0 || strcmp(function, "builtins set") == 0);
 }
 
-/* Functions and classes whose calls are understood, or only hold a value. */
+/* True for calls of functions and classes that the reader understands, or that only hold a value. */
 static bool is_known_call(const clt_pickle_value *call)
 {
     static const char *const known[] = {"torch Size", "torch device", "torch._tensor _rebuild_from_type_v2",

@@ -22,7 +22,7 @@ typedef struct clt_pytorch {
     clt_pickle pickle;
     clt_zip zip;                   /* the zip form; no entries: the older form */
     const char *stem;              /* folder of all entries in the archive, with its '/' */
-    uint8_t *checked;              /* for each entry whether its CRC-32 was compared */
+    uint8_t *checked;              /* for each entry: true if its CRC-32 was compared */
     clt_pytorch_storage *storages; /* the older form: sorted by key */
     size_t n_storages;
     uint64_t copied; /* bytes of values that were copied into row-major order */
@@ -31,9 +31,9 @@ typedef struct clt_pytorch {
 
 /* A type of elements. */
 typedef struct clt_pytorch_type {
-    const char *storage; /* the global that names its class of storages; NULL: it has none */
-    const char *dtype;   /* the global that names it */
-    const char *name;    /* its name in safetensors files */
+    const char *storage; /* the global that names the type's class of storages; NULL: there is none */
+    const char *dtype;   /* the global that names the type itself */
+    const char *name;    /* the type's name in safetensors files */
     size_t bytes;
 } clt_pytorch_type;
 

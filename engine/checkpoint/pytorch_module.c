@@ -23,7 +23,7 @@
 typedef struct place {
     const struct place *above; /* NULL: this is the outermost one */
     const clt_pickle_value *module;
-    const char *prefix; /* of the names of its members: "" or its own name with a '.' */
+    const char *prefix; /* prefix for names of its members: "" or its own name with a '.' */
     int depth;
 } place;
 

@@ -12,7 +12,7 @@
 #define REFUSE(...) CLT_FAIL(CLT_ECHECKPOINT, __VA_ARGS__)
 #define COPY_ALWAYS ((uint64_t)1 << 20) /* bytes that may be copied whatever the size of the file */
 
-/* Whether PyTorch rebuilds a dense tensor by this function, given at least the arguments that it needs. */
+/* True if PyTorch rebuilds a dense tensor by this function, given at least the arguments that it needs. */
 static bool is_rebuild(const char *function, size_t arguments)
 {
     return function && ((strcmp(function, "torch._utils _rebuild_tensor_v2") == 0 && arguments >= 6) ||
@@ -110,7 +110,7 @@ static clt_status read_view(const char *path, const char *name, const clt_pickle
     return CLT_OK;
 }
 
-/* Bits by which a complex tensor stands for its conjugate or its negative. */
+/* Refuses a tensor that stands for the conjugate or the negative of its stored values. */
 static clt_status check_bits(const char *path, const char *name, const clt_pickle_value *bits)
 {
     for (size_t i = 1; bits->kind == CLT_PICKLE_DICT && i < bits->count; i += 2)
@@ -140,7 +140,7 @@ static void copy_row(uint8_t *to, const uint8_t *from, int64_t count, int64_t st
 static void copy_view(uint8_t *to, const uint8_t *from, const view *v, size_t bytes)
 {
     int64_t at[CLT_MAX_DIMS] = {0};
-    const int last = v->shape.ndim - 1; /* at least 0: a scalar is dense */
+    const int last = v->shape.ndim - 1; /* `last` is at least 0, because a scalar is dense */
     for (uint64_t done = 0; done < v->elements; done += (uint64_t)v->shape.dim[last]) {
         uint64_t begin = 0;
         for (int d = 0; d < last; d++)
@@ -152,8 +152,8 @@ static void copy_view(uint8_t *to, const uint8_t *from, const view *v, size_t by
     }
 }
 
-/* Puts the values of a view in row-major order. An expanded view has more values than the file has bytes;
- * what all copies take together is limited by the size of the file. */
+/* Copies the values of a view in row-major order. An expanded view has more values than the file has bytes,
+ * so the size of the file limits the total size of all copies. */
 static clt_status copy_values(clt_pytorch *p, const char *name, const uint8_t *first, const view *v,
                               size_t bytes, const void **out)
 {

@@ -86,7 +86,7 @@ static int compare_steps(const void *a, const void *b)
     return x->step < y->step ? -1 : x->step > y->step;
 }
 
-/* If the prefix is one step's own, takes the step off it. */
+/* If the prefix names one step, removes that step from the prefix. */
 static bool names_step(clt_s3_address *address, int64_t *step)
 {
     char *slash = strrchr(address->prefix, '/'), *name = slash ? slash + 1 : address->prefix;
@@ -317,7 +317,7 @@ static uint64_t mark_of(const char *text, size_t size)
 {
     const char *end = memchr(text, '\n', size);
     if (!end && size < MARK_BYTES)
-        return 0; /* it is being written */
+        return 0; /* the line is still being written */
     uint64_t mark = clt_hash64(text, end ? (size_t)(end - text) : size);
     return mark ? mark : 1;
 }
@@ -424,8 +424,8 @@ bool clt_fetch_is_abandoned(const char *path, const char *mark)
     return quiet;
 }
 
-/* Removes what abandoned fetches have left in a folder of checkpoints. What saves have left stays: only the
- * run that owns the folder can know that no save is in progress. */
+/* Removes files of abandoned fetches from a folder of checkpoints. Files of killed saves stay: only the run
+ * that owns the folder can know that no save is in progress. */
 static clt_status remove_abandoned(const char *folder)
 {
     static const char mark[] = ".tmp-" FETCH_TAG;
@@ -469,7 +469,7 @@ clt_status clt_remote_fetch(clt_remote *r, const clt_remote_step *step, const ch
     return clt_fsync_parent(place);
 }
 
-/* Whether a key is one that a run uploads below the address. */
+/* True if a key is one that a run uploads below the address. */
 static bool is_of_run(const char *key, void *context)
 {
     const clt_remote *r = context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Puts the files of a run folder into object storage: the texts, and checkpoints, whose manifest is the last
- * file to come and the first one to go. */
+ * Puts the files of a run folder into object storage: the texts, and checkpoints, whose manifest is written
+ * last and deleted first. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void inner_of(int64_t step, char *inner, size_t size)
     snprintf(inner, size, "checkpoints/step_%" PRId64 "/", step);
 }
 
-/* *bytes: gets the file's size added. */
+/* Uploads a file and adds its size to *bytes. */
 static clt_status put_file(clt_remote *r, const char *folder, const char *inner, const char *name,
                            uint64_t *bytes)
 {

@@ -16,7 +16,7 @@
 typedef struct entry {
     clt_named_tensor tensor;
     uint64_t begin, end; /* bytes in the buffer that follows the header */
-    const char *type;    /* its name in the file */
+    const char *type;    /* the type's name in the file */
     int order;           /* position in the header, which decides the order of empty tensors */
 } entry;
 

@@ -182,7 +182,7 @@ static clt_status put(int fd, clt_hash64_state *hash, const void *data, uint64_t
     return clt_fd_write(fd, data, (size_t)bytes, path);
 }
 
-/* What a safetensors file consists of. */
+/* The parts of a safetensors file. */
 typedef struct parts {
     const clt_str *head;
     const clt_named_tensor *tensors;

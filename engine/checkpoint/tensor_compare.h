@@ -9,8 +9,8 @@
 
 typedef struct clt_tensor_values {
     int64_t count, zeros, nonfinite;
-    /* of the finite values; 0 without any. rms: square root of the mean of the squares; largest: the largest
-     * magnitude */
+    /* these are of the finite values; 0 if there are none. rms: square root of the mean of the squares;
+     * largest: the largest magnitude */
     double mean, rms, largest;
 } clt_tensor_values;
 /* The tensor must have a type that the engine stores. */
@@ -27,7 +27,7 @@ typedef struct clt_tensor_difference {
      * 0.5 or less means that one tensor is the other, rounded to its type. For integers the largest
      * difference. */
     double ulp;
-    double cosine;  /* of the angle between the two as vectors; 1 if both are zero, 0 if one is */
+    double cosine;  /* cosine of the angle between the two as vectors; 1 if both are zero, 0 if one is */
     bool same_bits; /* type and bytes are equal */
 } clt_tensor_difference;
 /* Compares tensors of equal shapes and of types that the engine stores. */

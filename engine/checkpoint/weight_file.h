@@ -14,7 +14,7 @@ struct clt_safetensors {
     clt_arena *arena;     /* PyTorch: owns every name */
     clt_scratch copies;   /* PyTorch: values that the file does not hold in row-major order */
     const clt_json *metadata;
-    clt_named_tensor *tensors;        /* in file order */
+    clt_named_tensor *tensors;        /* tensors in file order */
     const char **types;               /* type of each tensor, as the file names it */
     const clt_named_tensor **by_name; /* sorted */
     int count;

@@ -44,7 +44,7 @@ static clt_status refuse_folder(const char *path)
              path);
 }
 
-#define HEAD_BYTES 9 /* what a safetensors file begins with: length of the header, and its first character */
+#define HEAD_BYTES 9 /* bytes that identify a safetensors file: the header's length, its first character */
 
 static bool read_head(const char *path, unsigned char head[HEAD_BYTES])
 {
@@ -162,7 +162,7 @@ static void say_choice(const char *path, const char *chosen, const char *other)
 
 static clt_status open_in_folder(const char *path, clt_safetensors **out)
 {
-    /* in the order of preference: nothing in a safetensors file has to be understood first */
+    /* in order of preference: a safetensors file needs no pickle to be understood */
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json",
                                         "pytorch_model.bin", "pytorch_model.bin.index.json"};
     CLT_FREED char *inside = NULL;
@@ -216,7 +216,7 @@ clt_status clt_weights_open(const char *path, clt_safetensors **out)
         CLT_TRY(open_entry(path, &found, out));
         if (found)
             return CLT_OK;
-        if (clt_is_remote(path)) /* says what is not there, or what server does not answer */
+        if (clt_is_remote(path)) /* the message says what is missing, or which server does not answer */
             return clt_fail_prefix(clt_open_read(path, CLT_ECHECKPOINT, &fd, &info), "weights");
         return clt_fail_errno(CLT_ECHECKPOINT, code, "weights: opening '%.800s'", path);
     }

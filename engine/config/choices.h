@@ -59,20 +59,20 @@ typedef enum clt_matmul { CLT_MATMULS(CLT_CHOICE_ID) } clt_matmul;
     X(CLT_RESIDUAL_F32, "f32")
 typedef enum clt_residual { CLT_RESIDUALS(CLT_CHOICE_ID) } clt_residual;
 
-/* parallel.gradients: type of parameter gradients on their way between ranks */
+/* parallel.gradients: type in which ranks send each other parameter gradients */
 #define CLT_GRADIENT_TYPES(X)                                                                                \
     X(CLT_GRADIENTS_F32, "f32")                                                                              \
     X(CLT_GRADIENTS_BF16, "bf16")                                                                            \
     X(CLT_GRADIENTS_F16, "f16")
 typedef enum clt_gradient_type { CLT_GRADIENT_TYPES(CLT_CHOICE_ID) } clt_gradient_type;
 
-/* parallel.shard: what is divided among the ranks instead of being kept by each of them */
+/* parallel.shard: what the ranks divide among themselves, instead of each keeping all of it */
 #define CLT_SHARDS(X)                                                                                        \
     X(CLT_SHARD_NONE, "none")                                                                                \
     X(CLT_SHARD_OPTIMIZER, "optimizer")
 typedef enum clt_shard { CLT_SHARDS(CLT_CHOICE_ID) } clt_shard;
 
-/* parallel.bind: when a rank's threads are bound to the cores near its GPU; auto: several ranks share the
+/* parallel.bind: when a rank's threads are bound to the cores near its GPU; auto: if several ranks share the
  * host */
 #define CLT_BINDS(X)                                                                                         \
     X(CLT_BIND_AUTO, "auto")                                                                                 \
@@ -80,11 +80,11 @@ typedef enum clt_shard { CLT_SHARDS(CLT_CHOICE_ID) } clt_shard;
     X(CLT_BIND_NEVER, "never")
 typedef enum clt_bind { CLT_BINDS(CLT_CHOICE_ID) } clt_bind;
 
-/* parallel.embeddings: how the gradients of embeddings travel between ranks */
+/* parallel.embeddings: how ranks send each other the gradients of embeddings */
 #define CLT_EMBEDDINGS(X)                                                                                    \
-    X(CLT_EMBEDDINGS_AUTO, "auto")   /* as rows where these are few: see pass_rows.c */                      \
-    X(CLT_EMBEDDINGS_DENSE, "dense") /* as whole tables */                                                   \
-    X(CLT_EMBEDDINGS_ROWS, "rows")   /* as rows, one for each position */
+    X(CLT_EMBEDDINGS_AUTO, "auto")   /* sent as rows where there are few of them (pass_rows.c) */            \
+    X(CLT_EMBEDDINGS_DENSE, "dense") /* sent as whole tables */                                              \
+    X(CLT_EMBEDDINGS_ROWS, "rows")   /* sent as rows, one for each position */
 typedef enum clt_embeddings { CLT_EMBEDDINGS(CLT_CHOICE_ID) } clt_embeddings;
 
 /* parallel.allreduce: comm/algorithms.c has the same names in the same order */

@@ -104,7 +104,7 @@ int clt_config_list_count(const clt_config *config, const char *key); /* INTS, F
 int64_t clt_config_list_int(const clt_config *config, const char *key, int index);
 double clt_config_list_float(const clt_config *config, const char *key, int index);
 const char *clt_config_list_string(const clt_config *config, const char *key, int index);
-/* Where the value came from: "default", "file", "override" or "init". */
+/* The origin of the value: "default", "file", "override" or "init". */
 const char *clt_config_origin(const clt_config *config, const char *key);
 bool clt_config_is_set(const clt_config *config, const char *key); /* origin is not "default" */
 /* The resolved model section (defaults filled in, overrides applied) for the model builder, with its
@@ -114,7 +114,7 @@ const clt_json *clt_config_model(const clt_config *config, const clt_json_doc **
  * stays. After all values are set, clt_config_check checks the rules between keys. A relative path is
  * relative to the current folder. */
 clt_status clt_config_set(clt_config *config, const char *key, const char *json_value);
-/* The same for a key that takes a string. */
+/* clt_config_set for a key that takes a string. */
 clt_status clt_config_set_text(clt_config *config, const char *key, const char *text);
 /* A copy of a config with other values: overrides as in clt_config_parse. `source` names the copy in
  * messages. Every value of the copy counts as given. */

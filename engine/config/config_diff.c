@@ -26,9 +26,9 @@ static unsigned kind_of(const char *path)
         "device.", "checkpoint.", "cloud.", "cost.", "hooks.", "log.", "monitor.", "storage.",
         "parallel.deadline", "parallel.start_deadline", "parallel.share_devices", "parallel.allreduce",
         "parallel.bind", "parallel.embeddings",
-        "data.global_batch",                            /* resuming compares the resulting batch */
-        "data.workers", "data.prefetch", "data.joined", /* resuming compares the resulting tokens */
-        /* a run without bad samples is the same with all values */
+        "data.global_batch",                            /* resuming compares the batch that results */
+        "data.workers", "data.prefetch", "data.joined", /* resuming compares the tokens that result */
+        /* these values make no difference to a run without bad samples */
         "data.on_bad_sample", "data.eval_path", "data.eval_targets", "data.cache_mb", "data.window_overlap",
         "data.window_weights", "train.log_every", "train.eval_every", "train.eval_batches",
         "train.eval_metrics", "train.eval_top_k", "train.eval_background", "train.early_stop_evals",
@@ -65,7 +65,7 @@ typedef struct comparing {
     unsigned kinds;
     const clt_config_part *format; /* the saved config's data.type; NULL: unknown */
     clt_str *out;
-    clt_str *give; /* overrides that repeat the older program's behaviour; NULL: not wanted */
+    clt_str *give; /* receives overrides that repeat the older program's behaviour; NULL: not wanted */
     int lines, given;
 } comparing;
 
@@ -108,7 +108,7 @@ static void give_older(comparing *c, const char *path)
     c->given++;
 }
 
-/* True if a difference of these values is harmless, or is judged elsewhere. */
+/* True if a difference of these values is harmless, or is checked elsewhere. */
 static bool may_differ(const comparing *c, const char *path, const char *a, const char *b)
 {
     /* 0: the scale follows from the data, and resuming compares the resulting scale */

@@ -7,7 +7,7 @@
 
 #include "engine/config/config_internal.h"
 
-/* How a value of another tool's key becomes a value of our key. */
+/* The way in which a value of another tool's key becomes a value of our key. */
 typedef enum clt_foreign_carry {
     CLT_CARRY_SAME, /* unchanged, if our key takes it */
     CLT_CARRY_NONE, /* not at all: it means something else, which the note explains */
@@ -15,9 +15,9 @@ typedef enum clt_foreign_carry {
 } clt_foreign_carry;
 
 typedef struct clt_foreign_key {
-    const char *name;  /* in lower case, with '_' */
+    const char *name;  /* the other tool's name, in lower case, with '_' */
     const char *path;  /* our key; NULL: there is none, for the reason in the note */
-    const char *note;  /* what is different, or NULL */
+    const char *note;  /* what is different with our key, or NULL */
     const char *words; /* CLT_CARRY_WORDS: "cuda=gpu|cpu=cpu" */
     clt_foreign_carry carry;
 } clt_foreign_key;
@@ -28,9 +28,9 @@ const clt_foreign_key *clt_foreign_find(const char *name);
 /* Words that other tools, or people, use for a value of one of our keys. */
 typedef struct clt_foreign_value {
     const char *path;  /* our key */
-    const char *words; /* in lower case, with '_': "transformer|gpt2" */
+    const char *words; /* the other tools' words, in lower case, with '_': "transformer|gpt2" */
     const char *ours;  /* our word for it */
-    const char *note;  /* what is different, or NULL */
+    const char *note;  /* what is different with our word, or NULL */
 } clt_foreign_value;
 
 /* All such values; the list ends with a NULL path. */

@@ -35,14 +35,14 @@ typedef struct clt_config_value {
     const char **strings; /* STRINGS */
     const clt_json *json; /* keys of the model section: the value as it was given, in config->given */
     const char *source;   /* name for messages: the file, or "override 'key=value'" */
-    int line, column;     /* where the value starts; 0: nowhere */
+    int line, column;     /* place where the value starts; 0: it has none */
 } clt_config_value;
 
 struct clt_config {
     clt_arena *arena;
     const char *source;
     clt_json_doc *given;      /* holds values of the model section with their positions in the file */
-    clt_config_value *values; /* one per schema key, in its order */
+    clt_config_value *values; /* one value per schema key, in the schema's order */
     clt_json_doc *model;      /* {"model": {...}}, made from the values */
 };
 
@@ -75,7 +75,7 @@ clt_status clt_config_read_value(clt_config *config, const clt_config_key *key, 
                                  clt_config_value *value, clt_config_problems *list);
 clt_status clt_config_read_defaults(clt_config *config);
 
-/* Where something was found: the file with line and column, or "override 'key=value'" with line 0. */
+/* The place of something: the file with line and column, or "override 'key=value'" with line 0. */
 typedef struct clt_place {
     const char *source;
     int line, column;

@@ -47,7 +47,7 @@ void clt_config_destroy(clt_config *config)
     free(config);
 }
 
-/* Whether "_origin" of a printed config says that this value was only a default. */
+/* True if "_origin" of a printed config says that this value was only a default. */
 static bool says_default(const clt_json_doc *doc, const char *path)
 {
     const clt_json *origin = clt_json_get(clt_json_root(doc), "_origin");
@@ -307,9 +307,9 @@ static void warn_of_two_lengths(const clt_config *config, const clt_json_doc *do
             config->source, epochs->line, (long long)steps->i);
 }
 
-/* Shortens a key of the schedule in the file that is too long for the training length on the command line: to
- * the same fraction of the training as in the file, or to a tenth if the file gives no length; a result of 0
- * becomes `least` steps. */
+/* Shortens a key of the schedule in the file if it is too long for the training length on the command line.
+ * It becomes the same fraction of the training as in the file, or a tenth if the file gives no length; a
+ * result of 0 becomes `least` steps. */
 static void shorten(clt_config *config, const char *path, int64_t file_steps, int64_t least,
                     const clt_config_value *steps)
 {
@@ -329,7 +329,7 @@ static void shorten(clt_config *config, const char *path, int64_t file_steps, in
 }
 
 /* If train.steps on the command line is not above the file's warm-up and final decay together, shortens
- * these. A printed config, such as a run keeps, is not changed, because its schedule has begun. */
+ * both. A printed config, such as a run keeps, is not changed, because its schedule has begun. */
 static void fit_schedule(clt_config *config, const clt_json_doc *doc, int64_t file_steps)
 {
     const clt_config_value *steps = clt_config_at(config, "train.steps"),
@@ -376,7 +376,7 @@ static clt_status apply_init(clt_config *config, const char *init, clt_config_pr
     return clt_config_read_given(config, index, quoted.text, "--init", &config->values[index], list);
 }
 
-/* What a config is read from, besides its text. */
+/* The sources that a config is read from, besides its text. */
 typedef struct reading {
     const char *const *overrides;
     int n_overrides;

@@ -6,7 +6,7 @@
 
 #include "engine/config/config_internal.h"
 
-/* model.init says where values come from, and nothing of the model. */
+/* model.init is not part of the model: it only says where values come from. */
 static bool in_model(const clt_config_key *key)
 {
     return strncmp(key->path, "model.", 6) == 0 && strcmp(key->path, "model.init") != 0;

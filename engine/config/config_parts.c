@@ -287,7 +287,7 @@ void clt_rules_broken(clt_config_rules *rules, const char *key, const char *form
                       placed ? value->line : 0, value->column, "%s: %s", key, what);
 }
 
-/* Whether a value differs from the key's default. */
+/* True if a value differs from the key's default. */
 static bool differs(clt_config_rules *rules, const clt_config_key *key, const clt_config_value *value)
 {
     CLT_SCOPED(clt_str) text = {0};

@@ -132,7 +132,7 @@ static clt_status write_key(clt_json_writer *w, const clt_config_key *key)
 {
     clt_jw_object(w);
     clt_jw_kstring(w, "key", key->path);
-    bool layers = key->type == CLT_CFG_LAYERS; /* the families' keys are one here */
+    bool layers = key->type == CLT_CFG_LAYERS; /* one row describes the key of all families */
     clt_jw_kstring(w, "type", layers ? "integer or list of layers" : type_name(key->type));
     clt_jw_kbool(w, "required", !key->default_text);
     if (key->default_text) {

@@ -21,7 +21,7 @@ static bool in_section(const char *path, const char *section)
     return strncmp(path, section, n) == 0 && path[n] == '.';
 }
 
-/* Names of the schema's keys: of one section, or of all if `section` is NULL. */
+/* Collects the names of the schema's keys: of one section, or of all if `section` is NULL. */
 static size_t leaves(const char *section, const char **names, const char **paths)
 {
     size_t count = 0;

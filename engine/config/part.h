@@ -111,9 +111,9 @@ bool clt_config_part_has(const clt_config_part *part, const char *key);
 bool clt_rules_usable(const clt_config_rules *rules, const char *key);
 /* True if a choice or string is usable and equals `word`. */
 bool clt_rules_is(const clt_config_rules *rules, const char *key, const char *word);
-/* Whether a value is usable and empty: 0, "", []. */
+/* True if a value is usable and empty: 0, "", []. */
 bool clt_rules_empty(const clt_config_rules *rules, const char *key);
-/* Whether the chosen part of a choice brings a key. */
+/* True if the chosen part of a choice brings a key. */
 bool clt_rules_takes(const clt_config_rules *rules, const char *choice, const char *key);
 /* Reports a key whose value breaks a rule, at its place in the file. */
 void clt_rules_broken(clt_config_rules *rules, const char *key, const char *format, ...)

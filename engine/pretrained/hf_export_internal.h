@@ -21,13 +21,13 @@ typedef struct hf_export {
     struct clt_tokenizer *tokenizer; /* NULL: the run has none */
     int64_t layers, heads, channels, context, vocab;
     bool bias, tied;
-    const char *activation;                                 /* gpt: its name in transformers */
+    const char *activation;                                 /* gpt: the activation's name in transformers */
     int64_t kv_heads, head_dim, inner, window, window_from; /* llama */
     const char *model_type, *architecture;                  /* llama: the class of transformers */
     clt_arena *arena;                                       /* owns names and zeros */
     clt_named_tensor *tensors;
     int count;
-    size_t room;        /* of tensors */
+    size_t room;        /* number of tensors for which there is memory */
     const char *folder; /* the temporary folder that is written */
     clt_hf_exported *result;
 } hf_export;

@@ -34,7 +34,7 @@ static bool is_empty_folder(const char *path)
         entries++;
     if (dir)
         closedir(dir);
-    return dir && entries <= 2; /* only "." and ".." */
+    return dir && entries <= 2; /* an empty folder has the entries "." and ".." */
 }
 
 /* Fails if the folder exists and is not empty. */

@@ -153,7 +153,7 @@ static clt_status read_pattern(clt_peft *a, const char *name, const char *key, b
         double number = clt_json_number(v);
         if (!*layer || strpbrk(layer, "*?[]()|^$+\\{}="))
             clt_pretrained_problem(p, name, "holds a regular expression; cltrain takes names of layers");
-        if (strcmp(layer, "all-linear") == 0) /* here PEFT takes it for the name of a layer, which none has */
+        if (strcmp(layer, "all-linear") == 0) /* for PEFT it is a layer's name here, which no layer has */
             clt_pretrained_problem(p, name, "holds all-linear, which PEFT takes for the name of a layer");
         if (!(number > 0 && number <= most) || (whole && !clt_json_int(v, &rank)))
             clt_pretrained_problem(p, name, "holds something else than a number in range");
@@ -307,7 +307,7 @@ static clt_status check_tensors(clt_peft *a)
         whole += part_length(a, t->name) > 0;
         if (clt_ends_with(t->name, CLT_ADAPTER_B) || clt_ends_with(t->name, CLT_ADAPTER_TABLE_A))
             CLT_TRY(clt_fail_prefix(add_square(t, &square), "reading the adapter '%.600s'",
-                                    a->p.folder)); /* the factor that starts at zero */
+                                    a->p.folder)); /* adds the factor that starts at zero */
     }
     if (count == 0)
         CLT_FAIL(CLT_ECHECKPOINT, "reading the adapter '%.600s': its file holds no tensors", a->p.folder);

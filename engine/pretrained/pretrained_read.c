@@ -10,7 +10,7 @@ void clt_pretrained_problem(clt_pretrained *p, const char *key, const char *why)
     clt_str_printf(&p->problems, "\n  %s: %s", key, why);
 }
 
-/* Of several names of a setting, the value of the first that is present and not null. */
+/* The value of a setting that has several names: of the first name that is present and not null. */
 static const clt_json *find(const clt_pretrained *p, const char *const *names, const char **name)
 {
     for (int i = 0; names[i]; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens the weights that a config or the command line names when the config is read, for the values of keys
- * that follow from them. The weights' own values are read later, by the run. */
+ * Opens the weights that a config or the command line names while the config is read, because values of some
+ * keys follow from them. The run reads the weights' own values later. */
 #include "engine/pretrained/start.h"
 
 #include <string.h>
@@ -71,7 +71,7 @@ static clt_status read_once(const char *text, const char *source, const char *co
                 : clt_config_load_from(source, overrides, n, &from, out);
 }
 
-/* If the weights need not be there, a config that says all by itself is good without them. */
+/* Reads a config. If the weights may be missing, a config that sets all keys is accepted without them. */
 static clt_status read_config(const char *text, const char *source, const char *const *overrides, int n,
                               const clt_start *start, clt_config **out)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loads configs together with the weights that their runs start from: the config names them by model.init,
- * or the command line by --init, and what is known of their model and tokenizer fills the config. */
+ * Loads configs together with the weights that their runs start from. The config names the weights by
+ * model.init, or the command line by --init; what is known of their model and tokenizer fills the config. */
 #ifndef ENGINE_PRETRAINED_START_H
 #define ENGINE_PRETRAINED_START_H
 
 #include "engine/config/config.h"
 #include "engine/pretrained/pretrained.h"
 
-/* What the command line says of the weights to start from; all zero: nothing. */
+/* The command line's settings about the weights to start from; all zero: none. */
 typedef struct clt_start {
     const char *init; /* --init, which takes the place of model.init; "": random values; NULL: not given */
     const char *init_skip; /* --init-skip, or NULL */
@@ -21,7 +21,7 @@ typedef struct clt_start {
  * CLT_EUSAGE: init_skip or adapter are given, and no weights. */
 clt_status clt_start_load(const char *path, const char *const *overrides, int n_overrides,
                           const clt_start *start, clt_config **out);
-/* The same for a text. */
+/* Loads a config from a text in the same way. */
 clt_status clt_start_parse(const char *text, const char *source, const char *const *overrides,
                            int n_overrides, const clt_start *start, clt_config **out);
 /* The path of the weights that a new run of the config starts from; NULL: random values. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sizes of the arenas of a layout, and finding a parameter of a layout by its name. */
+ * Computes the sizes of a layout's arenas, and finds a parameter of a layout by its name. */
 #include "engine/state/arenas.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ bool clt_store_divides(const clt_store_layout *layout, clt_arena_kind arena, con
 bool clt_store_part(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot,
                     int64_t index, clt_store_piece *piece)
 {
-    uint64_t at = 0; /* of the range's state */
+    uint64_t at = 0; /* where the state of the current range begins */
     if (!clt_store_divides(layout, arena, slot)) {
         *piece = (clt_store_piece){.count = slot->elements, .at = slot->offset};
         return index == 0 && slot->elements > 0;

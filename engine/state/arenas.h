@@ -38,12 +38,12 @@ typedef struct clt_range {
     uint64_t first, elements;
 } clt_range;
 
-/* A derived tensor: a stored tensor in another form, which kernels read instead of it. It has an arena of
- * its own, in which it lies at the offset of its source. The update's kernel that writes the source
- * writes it too; the host makes it whenever it writes the source. */
+/* A derived tensor: a stored tensor in another form, which kernels read instead of it. It lies in its own
+ * arena, at the offset of its source. The kernel of the update that writes the source writes it as well;
+ * whenever the host writes the source, it writes the derived tensor, too. */
 typedef struct clt_derived {
     clt_arena_kind arena, source;
-    /* out receives the values of one slot in the arena's form and type. */
+    /* Puts the values of one slot into `out`, in the arena's form and type. */
     void (*transform)(const struct clt_store_slot *slot, const float *values, clt_dtype type, void *out);
 } clt_derived;
 
@@ -51,35 +51,35 @@ typedef struct clt_store_slot {
     const char *name; /* parameter */
     clt_shape shape;
     bool trainable;
-    bool narrow;           /* frozen, with values in the arena BASE alone, at `offset` of its slab */
+    bool narrow;           /* frozen, with values in the arena BASE only, at `offset` of its slab */
     bool buffer, averaged; /* see clt_param */
     clt_param_group group;
     float lr_scale;
-    bool adapts; /* the optimizer treats it as a whole: by a trust ratio, or as a matrix */
+    bool adapts; /* the optimizer treats it as a whole: it has a trust ratio or is a matrix */
     int states;  /* optimizer states that it uses, of the layout's opt_states */
     int32_t slab;
-    uint64_t offset; /* from the slab's start, in elements */
+    uint64_t offset; /* offset from the slab's start, in elements */
     uint64_t elements;
 } clt_store_slot;
 
-/* Matrices of one shape in one slab, which an optimizer updates as whole matrices, side by side. */
+/* Matrices of one shape in one slab. An optimizer updates the matrices of a group together. */
 typedef struct clt_matrix_group {
     int32_t slab;
     int64_t rows, cols, count;
-    uint64_t chunks; /* of one matrix */
+    uint64_t chunks; /* number of chunks of one matrix */
     uint64_t first;  /* place of its first chunk in the MATRICES arena */
 } clt_matrix_group;
 
 typedef struct clt_store_layout {
     clt_arena *arena;
     int32_t n_slots;
-    clt_store_slot *slots; /* by parameter index of the graph it was made from */
-    clt_names names;       /* of the slots, with their positions */
+    clt_store_slot *slots; /* slots by parameter index of the graph that the layout was made from */
+    clt_names names;       /* names of the slots, with their positions */
     /* Slots in arena order: trainable ones as their gradients become ready, then frozen ones, then buffers,
      * those that ranks average last. */
     int32_t *order;
     int32_t n_slabs;
-    uint64_t slab_elements[CLT_MAX_STORE_SLABS]; /* whole chunks */
+    uint64_t slab_elements[CLT_MAX_STORE_SLABS]; /* elements of each slab, in whole chunks */
     /* The leading part of each slab, which has gradients and optimizer state. */
     uint64_t trainable_elements[CLT_MAX_STORE_SLABS];
     /* The ranges that this rank updates, in ascending order, own_elements in each slab: all trainable
@@ -89,15 +89,15 @@ typedef struct clt_store_layout {
     size_t n_own;
     uint64_t own_elements[CLT_MAX_STORE_SLABS];
     bool sharded;                                    /* `own` holds shares of gradient buckets */
-    uint64_t averaged_elements[CLT_MAX_STORE_SLABS]; /* the last part: buffers that ranks average */
+    uint64_t averaged_elements[CLT_MAX_STORE_SLABS]; /* buffers that ranks average, the last part */
     int32_t opt_states;                              /* 0, 1, 2: number of arenas of optimizer state */
     bool norms;                                      /* the optimizer needs norms of each parameter */
     int32_t levels;             /* arenas of sums of micro-batches: LEVEL1 + 0 .. levels - 1 */
     bool ema;                   /* a moving average of the parameters is kept */
     clt_matrix_group *matrices; /* groups of matrices, if the optimizer updates whole matrices */
     int32_t n_matrices;
-    uint64_t base_elements[CLT_MAX_STORE_SLABS]; /* of the BASE arena */
-    clt_dtype base;                              /* its type */
+    uint64_t base_elements[CLT_MAX_STORE_SLABS]; /* elements of the slabs of the BASE arena */
+    clt_dtype base;                              /* type of the BASE arena */
     clt_dtype working;                           /* type of the WORK arena; f32: it does not exist */
     clt_dtype wire;                              /* type of the WIRE arena; f32: it does not exist */
     uint64_t schedule_entries;
@@ -106,7 +106,7 @@ typedef struct clt_store_layout {
 /* Rounds f32 to f16 or bf16, and back. `narrow` may be the last part of the memory of `out`. */
 void clt_narrow_values(const float *values, uint64_t count, clt_dtype type, uint16_t *out);
 void clt_widen_values(const void *narrow, uint64_t count, clt_dtype type, float *out);
-/* What is derived from an arena in this layout; NULL: nothing. */
+/* The tensor that is derived from an arena in this layout; NULL: none. */
 const clt_derived *clt_derived_from(const clt_store_layout *layout, clt_arena_kind source);
 void clt_store_layout_destroy(clt_store_layout *layout);
 const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, const char *name);
@@ -128,8 +128,8 @@ typedef struct clt_store_piece {
  * all. A rank's part of the gradients is the part that the last step summed over the ranks; it lies at the
  * same place as without division. */
 bool clt_store_divides(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot);
-/* The elements of a parameter that this rank has in an arena, as pieces in ascending order; all of them
- * are one piece. False: there is no piece `index` (from 0). */
+/* The elements of a parameter that this rank has in an arena, as pieces in ascending order; if it has all,
+ * they are one piece. False: there is no piece `index` (from 0). */
 bool clt_store_part(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot,
                     int64_t index, clt_store_piece *piece);
 /* Piece number k of the elements of a slab that this rank updates, and the first element of its state in

@@ -86,7 +86,7 @@ static clt_status slot_buffer(const clt_store *store, clt_arena_kind arena, cons
     return CLT_OK;
 }
 
-/* Values of a parameter in the arena BASE, from f32 and to f32. */
+/* Writes and reads a parameter in the arena BASE, converting its values from f32 and to f32. */
 static clt_status write_base(clt_store *store, const clt_store_slot *slot, const float *values)
 {
     CLT_FREED uint16_t *narrow = NULL;
@@ -127,7 +127,7 @@ clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const cl
 clt_status clt_store_is_zero(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
                              bool *zero)
 {
-    const uint64_t most = UINT64_C(1) << 18; /* elements that are read at once */
+    const uint64_t most = UINT64_C(1) << 18; /* elements read at a time */
     ocl_buffer *buffer;
     clt_store_piece piece;
     CLT_FREED float *values = NULL;
@@ -144,7 +144,7 @@ clt_status clt_store_is_zero(const clt_store *store, clt_arena_kind arena, const
     return CLT_OK;
 }
 
-/* Writes what is derived from a tensor; to be called whenever the tensor is written. */
+/* Writes the tensor that is derived from a tensor; to be called whenever the latter is written. */
 static clt_status write_derived(clt_store *store, clt_arena_kind source, const clt_store_slot *slot,
                                 const float *values)
 {
@@ -185,7 +185,7 @@ bool clt_store_saves(const clt_store *store, clt_arena_kind arena, const clt_par
 {
     const clt_store_slot *slot = clt_store_layout_find(store->layout, param->name);
     int state = (int)arena - (int)CLT_ARENA_OPT1;
-    /* a rank may have no part of what the ranks divide, so sizes do not tell */
+    /* a rank may have no part of an arena that ranks divide, so its size does not tell */
     bool exists = state >= 0 && state < store->layout->opt_states
                       ? slot && state < slot->states
                       : clt_store_arena_bytes(store->layout, arena) > 0;

@@ -14,16 +14,16 @@ typedef struct clt_store {
     const clt_store_layout *layout; /* borrowed from the training plan */
     bool training;                  /* false: only the arenas that evaluation needs exist */
     ocl_buffer *slab[CLT_ARENA_COUNT][CLT_MAX_STORE_SLABS];
-    /* Number of writes by the host, and of updates: what plans derive from parameters is valid until the
-     * next one. */
+    /* Number of writes by the host, and of updates: tensors that plans derive from parameters are valid
+     * until the next write or update. */
     uint64_t writes, updates;
 } clt_store;
 
 /* Creates the arenas, filled with zeros. CLT_EDEVMEM names the arena that did not fit. */
 clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training,
                             clt_store **out);
-/* The same with arenas in memory of the caller, which outlives the store; the slabs of an arena lie one
- * after the other. For CPU devices (ocl_computes_on_host). */
+/* The caller's memory for the arenas of a store, which must live longer than the store. The slabs of an
+ * arena lie one after the other. For CPU devices (ocl_computes_on_host). */
 typedef struct clt_store_over {
     /* NULL: the device allocates it. Otherwise it begins at a whole page, and has as many bytes as
      * clt_store_over_offset returns for slab n_slabs */
@@ -36,8 +36,8 @@ uint64_t clt_store_over_offset(const clt_store_layout *layout, clt_arena_kind ar
 void clt_store_destroy(clt_store *store);
 CLT_SCOPED_POINTER(clt_store, clt_store_destroy)
 clt_status clt_store_zero(clt_store *store);
-/* Reads the values, the gradient or an optimizer state of one parameter as dense f32. Blocks. Of elements
- * that ranks divide only this rank's part is read or written (clt_store_part); the rest is read as zeros. */
+/* Reads the values, the gradient or an optimizer state of one parameter as dense f32. Blocks. If ranks
+ * divide the elements, only this rank's part is read or written (clt_store_part); others read as zeros. */
 clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
                           float *out);
 /* *zero: all elements that clt_store_read would read are zero. Not for frozen parameters in 16 bits. Reads no

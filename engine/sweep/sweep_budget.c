@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all trials of a sweep have cost, and how long they were trained, by the metrics in their run folders.
- * A file is read again when it has changed. */
+ * Computes what all trials of a sweep have cost, and how long they were trained, from the metrics in their
+ * run folders. A file is read again when it has changed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +15,10 @@
 #define HOUR 3600.0
 
 typedef struct clt_trial_spending {
-    struct timespec changed; /* its metrics.jsonl, when it was read */
+    struct timespec changed; /* modification time of its metrics.jsonl, when that was read */
     off_t size;
     double cost, hours;
-    double startup_s, startup_cost; /* of its newest session; 0: unknown */
+    double startup_s, startup_cost; /* start-up of its newest session; 0: unknown */
 } clt_trial_spending;
 
 clt_status clt_sweep_spending_make(const clt_sweep *s, clt_sweep_spending *out)
@@ -48,7 +48,7 @@ static clt_status read_trial(const char *run, clt_trial_spending *t)
                                    info.st_mtim.tv_nsec == t->changed.tv_nsec))
         return CLT_OK;
     clt_status status = clt_run_record_load(run, &record);
-    if (status != CLT_OK) { /* it may be in the making */
+    if (status != CLT_OK) { /* the training may still be writing it */
         clt_error_clear();
         return status == CLT_ENOMEM ? status : CLT_OK;
     }
@@ -83,8 +83,8 @@ clt_status clt_sweep_spending_read(const clt_sweep *s, const char *folder, clt_s
     return CLT_OK;
 }
 
-/* Whether every trial has a price above 0. If the sweep varies cost.per_hour, a trial's own value is its
- * price; otherwise all trials have the price of the config or the environment. */
+/* Finds out whether every trial has a price above 0. If the sweep varies cost.per_hour, a trial's own value
+ * is its price; otherwise all trials have the price of the config or the environment. */
 static clt_status are_priced(const clt_sweep *s, bool *out)
 {
     double price = 0;

@@ -36,9 +36,9 @@ static bool is_empty(const char *path)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0;
 }
 
-/* As clt_file_create, but an empty file counts as none: where a file system has no hard links, a name is
- * reserved by an empty file for a moment, and stays one if the process is killed then. Such a moment is
- * waited for. Two processes that find the file of a killed one may both write it: the text is the same. */
+/* As clt_file_create, but an empty file counts as none. Where a file system has no hard links,
+ * clt_file_create reserves a name by an empty file, which stays if its process is killed then. So this waits
+ * a moment and then writes the file. Two processes may both write it: the text is the same. */
 static clt_status create_record(const char *path, const char *text, size_t length, bool *created)
 {
     CLT_TRY(clt_file_create(path, text, length, created));
@@ -66,7 +66,7 @@ static clt_status prepare_config(const clt_sweep *s, const char *folder)
     CLT_FREED char *path = NULL, *other = NULL;
     CLT_SCOPED(clt_str) text = {0}, difference = {0};
     unsigned kinds = CLT_KEYS_FIXED | CLT_KEYS_LENGTH | CLT_KEYS_DATA;
-    if (!s->init) /* else prepare_init has compared them */
+    if (!s->init) /* otherwise prepare_init has compared them */
         kinds |= CLT_KEYS_START;
     CLT_TRY(clt_path_join(folder, "config.json", &path));
     CLT_TRY(clt_config_print(s->config, true, &text));
@@ -146,7 +146,7 @@ static clt_status trained_members(const char *text, const char *source, clt_str 
     return clt_str_check(out);
 }
 
-/* Whether the folder has a result. */
+/* Finds out whether the folder has a result. */
 static clt_status has_results(const char *folder, bool *out)
 {
     CLT_SCOPED(clt_file_list) names = {0};
@@ -160,8 +160,8 @@ static clt_status has_results(const char *folder, bool *out)
     return CLT_OK;
 }
 
-/* Makes sweep.json, or checks that the one in the folder is the same sweep. How results are compared may
- * change, unless halving has chosen trials by it. */
+/* Makes sweep.json, or checks that the one in the folder is the same sweep. The metric and its goal may
+ * change, unless halving has chosen trials by them. */
 static clt_status prepare_text(const clt_sweep *s, const char *folder)
 {
     CLT_FREED char *path = NULL, *other = NULL;
@@ -225,7 +225,7 @@ static double number_of(const clt_json_doc *doc, const char *name)
     return clt_json_number_or(clt_json_get(clt_json_root(doc), name), NAN);
 }
 
-/* The sweep's metric by the trial's run folder; NAN: it is unknown there. */
+/* Reads the sweep's metric from the trial's run folder; NAN: it is unknown there. */
 static clt_status metric_of_run(const clt_sweep *s, const char *folder, int trial, double *out)
 {
     CLT_SCOPED(clt_run_record) *record = NULL;
@@ -318,7 +318,7 @@ clt_status clt_sweep_write_failures(const clt_sweep *s, const char *folder, int 
     return clt_file_write(path, text.text, text.length);
 }
 
-/* The newest rung of which a kind of records has one: their names begin with "trial-03-1". */
+/* The newest rung with a record of kind `kind`; names of records begin with "trial-03-1" (rung 1). */
 static clt_status newest_rung(const char *folder, const char *kind, int *rung)
 {
     CLT_SCOPED(clt_file_list) names = {0};

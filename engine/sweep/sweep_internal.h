@@ -26,8 +26,8 @@ clt_status clt_sweep_write_keys(const clt_sweep *sweep, int trial, clt_json_writ
 /* Sorts `count` numbers of trials by their results, the best one first: by the rung, then by the metric.
  * Trials that have failed are the last, whatever they had reached. */
 void clt_sweep_rank(const clt_sweep *sweep, const clt_trial *trials, int *order, int count);
-/* Reduces `members`, `count` numbers of trials that have all been trained in the rung before `rung` or have
- * failed, to the trials of `rung`, in the order of their numbers. Returns how many there are. */
+/* Reduces `members` to the trials of `rung`, in the order of their numbers; returns how many there are.
+ * `members` has `count` numbers of trials, which have all been trained in the rung before or have failed. */
 int clt_sweep_survivors(const clt_sweep *sweep, int rung, const clt_trial *trials, int *members, int count);
 
 /* sweep_folder.c: paths and records. */
@@ -44,9 +44,9 @@ clt_status clt_sweep_read_result(const clt_sweep *sweep, const char *folder, int
 clt_status clt_sweep_write_result(const clt_sweep *sweep, const char *folder, int trial, int rung,
                                   const clt_trial_result *result, bool *created);
 
-/* With --again: forgets that trials have failed for good. In halving it does so for the newest rung that any
- * trial has reached, since the rungs before it have decided which trials go on. CLT_EUSAGE: a worker trains a
- * trial of that rung. */
+/* With --again: forgets that trials have failed for good. In halving only for the newest rung that any trial
+ * has reached, because the earlier rungs have decided already which trials continue. CLT_EUSAGE: a worker
+ * trains a trial of that rung. */
 clt_status clt_sweep_forget_failures(const clt_sweep *sweep, const char *folder);
 
 /* sweep_start.c: the command line of a training, as words that end with NULL. The arena holds the texts made
@@ -61,21 +61,21 @@ typedef struct clt_sweep_command {
 /* Fills in the words; arena and program are set. device NULL: the config's. */
 clt_status clt_sweep_make_command(const clt_sweep *sweep, int trial, int rung, const char *config,
                                   const char *run, const char *device, clt_sweep_command *out);
-/* Where the trial's checkpoints are uploaded to, each trial's below its own name; "": nowhere. */
+/* The address to which the trial's checkpoints are uploaded, which ends with the trial's name; "": none. */
 const char *clt_sweep_upload(const clt_sweep *sweep, int trial, clt_str *shown);
 /* The seconds that the end of the trial's training may take for its uploads (checkpoint.upload_seconds) and
  * its hooks (hooks.seconds); INFINITY: as long as its uploads take. */
 double clt_sweep_end_seconds(const clt_sweep *sweep, int trial);
-/* Checks that this machine can train at all, as far as no trial matters: CLT_ECONFIG for variables of the
- * environment, CLT_EDATA for data that is not here. *unchecked: why the data was not looked at; NULL: it
+/* Makes the checks of this machine that do not depend on a trial: CLT_ECONFIG for variables of the
+ * environment, CLT_EDATA for data that is not here. *unchecked: why the data was not checked; NULL: it
  * was. */
 clt_status clt_sweep_check_machine(const clt_sweep *sweep, const char **unchecked);
 
-/* sweep_budget.c: what the trials have cost so far, by their run folders. All zeros: nothing is known yet. */
+/* sweep_budget.c: what the trials have cost so far, by their run folders. All zeros: nothing is known. */
 typedef struct clt_sweep_spending {
-    struct clt_trial_spending *trials; /* by their number */
+    struct clt_trial_spending *trials; /* spending by number of the trial */
     double cost, hours;
-    double startup_s, startup_cost; /* of the trial with the shortest start-up; 0: unknown */
+    double startup_s, startup_cost; /* shortest start-up of a trial, and its cost; 0: unknown */
 } clt_sweep_spending;
 clt_status clt_sweep_spending_make(const clt_sweep *sweep, clt_sweep_spending *out);
 void clt_sweep_spending_free(clt_sweep_spending *spending);
@@ -85,16 +85,16 @@ clt_status clt_sweep_spending_read(const clt_sweep *sweep, const char *folder, c
 /* Fails with `code`, and a text that says so, if the budget or the hours of the options are spent. */
 clt_status clt_sweep_spent(const clt_sweep_options *options, const clt_sweep_spending *spending,
                            clt_status code);
-/* Fails with `code`, and a text that says so, if what is left is no more than the start-up of a trial
- * needs. */
+/* Fails with `code`, and a text that says so, if the rest of the budget or of the hours is used up by the
+ * start-up of a trial. */
 clt_status clt_sweep_room(const clt_sweep_options *options, const clt_sweep_spending *spending,
                           clt_status code);
 
 /* Trainings of a trial in a rung that failed. */
 typedef struct clt_trial_failures {
-    int failed, killed; /* by themselves; by SIGKILL, which says nothing of the trial */
+    int failed, killed; /* trainings that failed by themselves; that SIGKILL ended */
     bool given_up;
-    char reason[512]; /* of the newest one */
+    char reason[512]; /* reason of the newest failure */
 } clt_trial_failures;
 clt_status clt_sweep_read_failures(const clt_sweep *sweep, const char *folder, int trial, int rung,
                                    clt_trial_failures *out);

@@ -15,9 +15,9 @@
 
 #include "engine/base/status.h"
 
-/* What this process knows of the lease of a name. All zeros: nothing yet. */
+/* The knowledge of this process about the lease of a name. All zeros: nothing yet. */
 typedef struct clt_lease {
-    int number;         /* of the newest file that it has seen; 0: none */
+    int number;         /* number of the newest file that this process has seen; 0: none */
     int64_t changed[2]; /* modification time of that file: seconds, nanoseconds */
     double since;       /* when this process saw that change, by clt_now */
     bool held;          /* this process holds it; `since`: when it last renewed the lease */

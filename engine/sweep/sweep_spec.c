@@ -28,7 +28,7 @@ void clt_sweep_free(clt_sweep *sweep)
     clt_arena_destroy(sweep->arena); /* the arena holds the sweep itself */
 }
 
-/* What is being read. */
+/* State of the reader of one sweep. */
 typedef struct reader {
     const clt_json_doc *doc;
     clt_sweep *sweep;
@@ -280,8 +280,8 @@ static clt_status read_fixed(const reader *r, const clt_json *set)
 
 /* --- the rest of the file --- */
 
-/* Which figure is compared. Without "metric" it is the loss of the last evaluation, or without evaluations
- * the mean loss at the end of the training. */
+/* Reads which metric is compared. Without "metric" it is the loss of the last evaluation, or without
+ * evaluations the mean loss at the end of the training. */
 static clt_status read_metric(const reader *r, const clt_json *root)
 {
     static const clt_fact evaluated[] = {CLT_FACT_EVAL_LOSS, CLT_FACT_BEST_EVAL_LOSS, CLT_FACT_PERPLEXITY,
@@ -477,7 +477,7 @@ static clt_status read_trial(const reader *r, const char *text, const char *cons
                    : clt_start_parse(text, path, overrides, count, &r->start, out);
 }
 
-/* Every trial must have a good config, before any is trained. */
+/* Checks the configs of all trials before any trial is trained. */
 static clt_status check_trials(const reader *r)
 {
     const clt_sweep *s = r->sweep;
@@ -486,7 +486,7 @@ static clt_status check_trials(const reader *r)
     CLT_SCOPED(clt_pretrained) *pretrained = NULL;
     CLT_FREED char *text = NULL;
     size_t length;
-    if (weights && trials_start_alike(s)) { /* opened once */
+    if (weights && trials_start_alike(s)) { /* opened once for all trials */
         CLT_TRY(clt_pretrained_open(weights, &pretrained));
         presets = clt_pretrained_presets(pretrained, true);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line of a trial's training, and the checks that a worker makes before it takes its first
- * trial. They do not depend on the trial, so that a machine that is set up wrongly fails no trial. */
+ * Makes the command line of a trial's training, and the checks before a worker takes its first trial. These
+ * do not depend on the trial, so that a machine that is set up wrongly fails no trial. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #include "engine/sweep/sweep_internal.h"
 
 #define UPLOAD "checkpoint.upload"
-#define ABANDON_SECONDS 5.0 /* that a killed hook may take to end */
+#define ABANDON_SECONDS 5.0 /* time that a killed hook may take to end */
 
 /* --- the command line --- */
 
@@ -64,7 +64,7 @@ static bool has_hook(const clt_sweep *s, int trial, const char *path)
 
 double clt_sweep_end_seconds(const clt_sweep *s, int trial)
 {
-    /* at the end one of the first two may run while the newest event waits for it */
+    /* on_notice and on_save count twice: at the end one event may still run while the newest waits for it */
     const int runs = 2 * has_hook(s, trial, "hooks.on_notice") + 2 * has_hook(s, trial, "hooks.on_save") +
                      has_hook(s, trial, "hooks.on_exit");
     double seconds = runs * (number(s, trial, "hooks.seconds") + ABANDON_SECONDS);
@@ -162,7 +162,7 @@ static clt_status check_data(const clt_config *c)
 clt_status clt_sweep_check_machine(const clt_sweep *s, const char **unchecked)
 {
     double price;
-    /* the data may depend on the length of sequences, too; a bucket is the same for all machines */
+    /* data depends on the context, too; a bucket looks the same from all machines */
     *unchecked = varies(s, "data.")           ? "data.* takes several values"
                  : varies(s, "model.context") ? "model.context takes several values"
                  : is_remote(s->config)       ? "it lies in a bucket"

@@ -60,7 +60,7 @@ static clt_status read_trial(clt_sweep_table *table, const char *folder, int t)
     return CLT_OK;
 }
 
-/* The best trials of the rung go on to the next one. */
+/* Moves the best trials of the rung on to the next rung. */
 static void next_rung(clt_sweep_table *table)
 {
     int before = table->member_count;
@@ -131,7 +131,7 @@ clt_status clt_sweep_runs(const char *const *paths, int count, int most, clt_fil
     int sweeps = 0;
     for (int i = 0; i < count; i++)
         sweeps += clt_sweep_is_folder(paths[i]);
-    int room = most - (count - sweeps); /* for trials */
+    int room = most - (count - sweeps); /* number of places for trials */
     if (room < sweeps)
         CLT_FAIL(CLT_EUSAGE, "at most %d runs can be compared, and there are %d", most, count);
     for (int i = 0; i < count; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of trials, the rungs of successive halving, and which trials are trained further: pure functions
- * of sweep.json and of results. Successive halving: Jamieson, Talwalkar 2016 (arXiv:1502.07943). */
+ * Makes the list of trials and the rungs of successive halving, and chooses the trials to train on: pure
+ * functions of sweep.json and of results. Successive halving: Jamieson, Talwalkar 2016
+ * (arXiv:1502.07943). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,7 +154,7 @@ clt_status clt_sweep_write_keys(const clt_sweep *s, int trial, clt_json_writer *
 
 /* A trial that is being sorted. */
 typedef struct ranked {
-    int trial, rung; /* rung -1: no result, -2: it has failed */
+    int trial, rung; /* rung -1: no result; rung -2: the trial has failed */
     double value;    /* less is better; infinite: no number */
 } ranked;
 
@@ -189,7 +190,7 @@ static int by_number(const void *a, const void *b)
 int clt_sweep_survivors(const clt_sweep *s, int rung, const clt_trial *trials, int *members, int count)
 {
     int kept = 0;
-    for (int i = 0; i < count; i++) /* without failed ones */
+    for (int i = 0; i < count; i++) /* count the members without failed ones */
         if (trials[members[i]].result.done && trials[members[i]].result.rung == rung - 1)
             members[kept++] = members[i];
     clt_sweep_rank(s, trials, members, kept);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A worker: takes trials by leases, trains each as a process of its own, `cltrain train`, and writes its
- * result. Any process may be killed at any moment: the lease of a dead worker is taken over, and the next
+ * A worker: takes trials by leases, trains each in its own process, `cltrain train`, and writes its result.
+ * Any process may be killed at any moment: another worker takes over the lease of a dead one, and the next
  * training resumes from the run folder's newest checkpoint. */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,9 +24,9 @@
 #include "engine/sweep/sweep_internal.h"
 #include "engine/sweep/sweep_lease.h"
 
-#define TURN_US 50000   /* microseconds between two looks at the trainings */
-#define LOOK_S 1.0      /* seconds between two looks at the folder for work */
-#define BUDGET_SHARE 20 /* reading the costs of the trials takes at most one part in 20 of the time */
+#define TURN_US 50000   /* microseconds between two checks of the trainings */
+#define LOOK_S 1.0      /* seconds between two checks of the folder for work */
+#define BUDGET_SHARE 20 /* reading the costs of the trials takes at most a twentieth of the time */
 #define MOST_FAILED 2   /* a trial that has failed this number of times by itself is not tried again */
 #define MOST_KILLED                                                                                          \
     10 /* the same limit for trials that were killed, as when memory is short, or whose machine failed */
@@ -34,11 +34,11 @@
 /* A training, or the place for one. */
 typedef struct slot {
     int trial;             /* -1: none */
-    pid_t process;         /* 0: it waits for the run folder to become free */
-    bool waiting_reported; /* it was reported that it waits */
+    pid_t process;         /* 0: the training waits for the run folder to become free */
+    bool waiting_reported; /* it was reported that the training waits */
     bool asked_to_end;
-    bool killed;     /* it was asked to end, and killed because it did not */
-    double asked_at; /* when it was asked to end */
+    bool killed;     /* the training was asked to end, and killed because it did not */
+    double asked_at; /* time when the training was asked to end */
     double renewed;
     int64_t output_from; /* where the output of this training begins in its file */
     char *lease;         /* path of the lease */
@@ -49,18 +49,18 @@ typedef struct worker {
     const clt_sweep *sweep;
     const clt_sweep_options *options;
     clt_sweep_table table;
-    clt_lease leases[CLT_SWEEP_TRIALS]; /* of the trials in the rung `rung` */
+    clt_lease leases[CLT_SWEEP_TRIALS]; /* leases of the trials in the rung `rung` */
     int rung;
     slot *slots;
     char *program, *config;
     char **environment;
-    double looked; /* when it looked for work last */
+    double looked; /* time of the last look for work */
     bool closing;  /* no further trial is begun */
     bool waits;    /* it was reported that other workers have all trials that are left */
     clt_error end; /* why */
     clt_sweep_spending spending;
     double next_look; /* time of the next look at what is spent */
-    bool began;       /* it has begun a training */
+    bool began;       /* the worker has begun a training */
     bool checked;     /* the machine is fit for trainings */
     bool ending;      /* trainings are to save and end, since the budget is spent or there is no metric */
 } worker;
@@ -120,7 +120,7 @@ static clt_status open_output(const worker *w, int trial, int flags, int *fd)
     return *fd >= 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "opening '%s'", path.text);
 }
 
-/* Whether a training of a worker that died is still saving, or ending, in the run folder. */
+/* Finds out whether a dead worker's training is still saving, or ending, in the run folder. */
 static clt_status folder_is_taken(const char *run, bool *taken)
 {
     CLT_FREED char *path = NULL;
@@ -299,8 +299,8 @@ static clt_status finish(worker *w, const slot *at)
     return CLT_OK;
 }
 
-/* Why a training that was interrupted is to end for good: its budget is used up, or somebody has put a file
- * STOP into its folder. NULL: it is to go on. */
+/* The reason why an interrupted training is to end for good: its budget is used up, or somebody has put a
+ * file STOP into its folder. NULL: the training is to continue. */
 static const char *ended_for_good(const worker *w, const slot *at)
 {
     static const char *const reasons[] = {CLT_REASON_BUDGET, CLT_REASON_STOP_FILE};
@@ -372,7 +372,7 @@ static clt_status judge(worker *w, const slot *at, int state)
     }
     const clt_status machine = machine_status(code);
     if (machine != CLT_OK) {
-        if (machine != CLT_EDEVICE) /* the trial may be the reason, where there is a device */
+        if (machine != CLT_EDEVICE) /* if there is a device, the trial may be the reason */
             CLT_TRY(record_failure(w, at, true, true, words));
         tell(w, "%s ended with code %d and can be resumed on another machine", name, code);
         close_by(w, clt_fail(machine, __FILE__, __LINE__, "%s: %s", name, without_status(words, machine)));
@@ -391,7 +391,7 @@ static clt_status leave(worker *w, slot *at)
     at->trial = -1;
     at->process = 0;
     at->waiting_reported = at->asked_to_end = at->killed = false;
-    w->looked = w->next_look = 0; /* what it has cost counts before another trial is begun */
+    w->looked = w->next_look = 0; /* count the trial's cost before another trial is begun */
     return status;
 }
 
@@ -421,11 +421,11 @@ static void end_process(const worker *w, slot *at, double now)
         at->killed = true;
         tell(w, "%s: its training did not end within %.0f s after it was asked to, so it is killed",
              clt_sweep_trial_name(w->sweep, at->trial, name), now - at->asked_at);
-        (void)kill(-at->process, SIGKILL); /* it leads a process group, which may include its hooks */
+        (void)kill(-at->process, SIGKILL); /* to its process group, with its hooks */
     }
 }
 
-/* Looks after the slot: has its training ended, is the lease still held, may it begin now? */
+/* Checks a slot: has its training ended, is its lease still held, may its training begin now? */
 static clt_status attend(worker *w, slot *at, double now)
 {
     clt_lease *lease = &w->leases[at->trial];
@@ -486,7 +486,7 @@ static clt_status take(worker *w, slot *at, double now)
     return CLT_OK;
 }
 
-/* A start that can begin no training has an error of its own, so that no script repeats it for ever. */
+/* A start that can begin no training has its own error code, so that no script repeats it for ever. */
 static clt_status code_when_spent(const worker *w)
 {
     return w->began ? CLT_EINTERRUPTED : CLT_ECONFIG;
@@ -538,7 +538,7 @@ static clt_status look_for_work(worker *w, double now, bool *over)
     if (room != CLT_OK && idle)
         close_by(w, room);
     else if (room != CLT_OK)
-        clt_error_clear(); /* trainings go on */
+        clt_error_clear(); /* trainings continue */
     else if (idle && !*over && !w->waits && !w->ending)
         tell(w, "other workers train the trials that are left; waiting for them");
     w->waits = idle;
@@ -560,7 +560,7 @@ static clt_status work(worker *w)
             CLT_FAIL(CLT_EINTERRUPTED, "stopped; the same command continues the sweep");
         if (busy == 0 && w->closing)
             return clt_error_put(&w->end);
-        if (!stopped && w->closing) /* the trainings that are left may go on for long */
+        if (!stopped && w->closing) /* the remaining trainings may take long */
             CLT_TRY(look_at_budget(w, now));
         else if (!stopped)
             CLT_TRY(look_for_work(w, now, &over));

@@ -15,7 +15,7 @@
 
 #define VERSION 3
 #define BLOCK 32        /* values in a block of q8_0 */
-#define BLOCK_BYTES 34u /* bytes of its factor and its values */
+#define BLOCK_BYTES 34u /* bytes of a block: its factor and its values */
 
 bool clt_gguf_type_from_name(const char *name, clt_gguf_type *type)
 {
@@ -69,7 +69,7 @@ typedef struct item {
     const clt_named_tensor *from;
     const char *name;
     int64_t rows, columns; /* shape in the file; `rows` 0: a vector of `columns` values */
-    bool transposed;       /* in the checkpoint its shape is (columns, rows) */
+    bool transposed;       /* the checkpoint's shape is (columns, rows) */
     /* number of heads whose rows change to llama.cpp's layout of rotary pairs; 0: none */
     int64_t heads;
     clt_gguf_type type;
@@ -157,7 +157,7 @@ static clt_status describe(writer *w, const clt_named_tensor *t)
     i->columns = matrix ? t->shape.dim[!i->transposed] : t->shape.dim[0];
     i->type = clt_gguf_stays_f32(w->x.names, t) ? CLT_GGUF_F32 : w->type;
     if (i->type == CLT_GGUF_Q8_0 && i->columns % BLOCK != 0)
-        i->type = CLT_GGUF_F16; /* as llama.cpp's own converter does */
+        i->type = CLT_GGUF_F16; /* llama.cpp's own converter does the same */
     i->name = block < 0 ? clt_arena_printf(w->x.arena, "%s%s", ours, part + length)
                         : clt_arena_printf(w->x.arena, "blk.%" PRId64 ".%s%s", block, ours, part + length);
     return i->name ? CLT_OK : CLT_ENOMEM;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Charts as HTML with inline SVG. Lines are drawn in an SVG that is stretched to the available width, while
- * labels are HTML, so that a chart is legible on a phone and on a wide screen without a script. Coordinates
+ * labels are HTML, so that a chart is legible without a script on a phone and on a wide screen. Coordinates
  * are whole numbers, written as differences: five bytes per point. */
 #ifndef ENGINE_REPORT_PAGE_CHART_H
 #define ENGINE_REPORT_PAGE_CHART_H
@@ -19,7 +19,7 @@ typedef enum clt_chart_style {
 typedef struct clt_chart_line {
     const char *name; /* any text */
     int color;        /* 0 to 7 */
-    int run;          /* index of the run that it belongs to */
+    int run;          /* index of the run that the line belongs to */
     clt_chart_style style;
     clt_point *points;
     size_t count;
@@ -43,7 +43,7 @@ typedef struct clt_chart_mark {
 typedef struct clt_chart {
     const char *title;
     clt_chart_unit unit;
-    bool logarithmic;   /* if all values are above 0 */
+    bool logarithmic;   /* the axis is logarithmic if all values are above 0 */
     bool from_zero;     /* the axis begins at 0 (ignored if logarithmic) */
     bool clipped;       /* a few values far above all others do not extend the axis */
     double first, last; /* first and last step on the axis */

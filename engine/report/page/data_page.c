@@ -11,7 +11,7 @@
 #include "engine/report/page/data_text.h"
 #include "engine/report/page/report_internal.h"
 
-/* How many samples, and about how many values of each, are read to choose the window of gray levels. */
+/* Number of samples, and roughly of values of each, from which the window of gray levels is chosen. */
 #define WINDOW_SAMPLES 12
 #define WINDOW_VALUES 65536
 #define AIR (-500) /* lower values are most likely Hounsfield units of air */
@@ -96,7 +96,7 @@ static void put_label(clt_str *out, const clt_source *source, bool masked, void 
     }
 }
 
-/* What drawing the samples of one source needs. */
+/* State of drawing the samples of one source. */
 typedef struct drawing {
     const clt_source *source;
     clt_picture_form form;
@@ -114,7 +114,7 @@ static clt_status put_picture(const drawing *d, void *const *data, const int64_t
     return CLT_OK;
 }
 
-/* Whether the samples are rows of tokens whose text is known. */
+/* True if the samples are rows of tokens whose text is known. */
 static bool is_text(const clt_source *source)
 {
     return source->tokenizer && source->n_fields > 1 && source->fields[0].shape.ndim == 1 &&
@@ -215,8 +215,8 @@ static clt_status find_window(const clt_data_page *page, clt_picture_window *win
     const clt_source_field *x = &source->fields[0];
     int64_t n = source->samples < WINDOW_SAMPLES ? source->samples : WINDOW_SAMPLES, count = 0;
     int64_t elements = clt_shape_elements(&x->shape);
-    /* the distance is odd: otherwise rows whose length is a power of two would be read at the same
-     * place only */
+    /* the distance is odd: otherwise all rows whose length is a power of two would be read at the same
+     * place */
     int64_t every = elements / WINDOW_VALUES | 1;
     CLT_SCOPED(sample_data) data = {0};
     CLT_FREED float *values = NULL;

@@ -43,7 +43,7 @@ clt_status clt_picture_form_of(const clt_source *source, clt_picture_form *out)
     bool first = n == 3 && (dim[0] == 1 || dim[0] == 3), last = n == 3 && !first && dim[2] == 3;
     *out = (clt_picture_form){.bytes = x->dtype == CLT_U8};
     bool fits = n >= 2 && n <= 4;
-    for (int i = n == 4 || first; i < n; i++) /* checks sides only: the axis of channels comes before them */
+    for (int i = n == 4 || first; i < n; i++) /* checks sizes only; the axis of channels precedes them */
         fits = fits && dim[i] <= CLT_IMAGE_MAX_SIDE;
     if (!fits)
         CLT_FAIL(
@@ -114,7 +114,7 @@ void clt_picture_centre(const clt_source *source, const clt_picture_form *form, 
     if (!form->masked)
         return;
     if (clt_alloc(&counts, (size_t)(size[0] + size[1] + size[2]), sizeof *counts, "planes") != CLT_OK) {
-        clt_error_clear(); /* without memory for counts the middle is shown */
+        clt_error_clear(); /* without memory for the counts, the middle is shown */
         return;
     }
     int64_t *of[3] = {counts, counts + size[0], counts + size[0] + size[1]}, i = 0;
@@ -142,7 +142,7 @@ typedef struct picture_plane {
     const clt_picture_form *form;
     void *const *data;
     int64_t at[3];
-    int row, column; /* the axes along which rows and columns go */
+    int row, column; /* the axes along which rows and columns run */
 } picture_plane;
 
 /* The class of a pixel. A pixel outside of the plane has the class of the nearest pixel inside. */

@@ -9,7 +9,7 @@
 
 #define CLT_PICTURE_CHANNELS 4 /* channels of a volume that are shown */
 
-/* How the elements of x form a picture. */
+/* The arrangement of the elements of x as a picture. */
 typedef struct clt_picture_form {
     int64_t channels;
     int64_t size[3]; /* depth, height, width; depth 1: an image */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shows a row of tokens as text: trained tokens have a background color, and samples are set apart. */
+ * Shows a row of tokens as text: trained tokens have a background color, and samples are separated. */
 #include "engine/report/page/data_text.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct showing {
     const clt_source *source;
     void *const *data;
     int document; /* index of the field; -1: a row is one text */
-    bool trained; /* of the collected text */
+    bool trained; /* the collected text is trained */
     clt_str text;
 } showing;
 
@@ -45,13 +45,13 @@ static clt_status put_token(showing *s, int64_t token, bool first, bool trained,
     return clt_tokenizer_decode_next(s->source->tokenizer, id, first, &s->text);
 }
 
-/* Whether elements i and i + 1 of a row belong to one text. */
+/* True if elements i and i + 1 of a row belong to one text. */
 static bool goes_on(const showing *s, int64_t i, int64_t count)
 {
     return i + 1 < count && (s->document < 0 || number(s, s->document, i) == number(s, s->document, i + 1));
 }
 
-/* The end of a row repeats a token that is not trained: padding. Returns where it begins. */
+/* Returns where the padding of a row begins: a token that is not trained, repeated to the row's end. */
 static int64_t find_padding(const showing *s, int64_t count)
 {
     int64_t at = count;

@@ -59,7 +59,7 @@ void clt_html_text_cut(clt_str *out, const char *text, size_t most)
             return;
         }
         size_t size = clt_utf8_size(text, left);
-        bool line_end = *text == '\r'; /* a newline, alone or before \n */
+        bool line_end = *text == '\r'; /* '\r' is a newline, alone or before '\n' */
         if (!line_end)
             put_character(out, text, size);
         else if (left == 1 || text[1] != '\n')

@@ -20,7 +20,7 @@ typedef struct clt_report_table {
 
 typedef struct clt_report_options {
     const char *title;             /* any text; NULL: the runs' names */
-    const clt_report_table *table; /* stands before the runs; NULL: none */
+    const clt_report_table *table; /* table above the runs; NULL: none */
     double now; /* time of the report in seconds since 1970, shown at the end of the page */
 } clt_report_options;
 

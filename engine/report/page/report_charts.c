@@ -28,8 +28,7 @@ static figure make_figure(const report_page *page, const char *title, clt_chart_
             f.chart.first = fmin(f.chart.first, (double)c->first);
         f.chart.last = fmax(f.chart.last, (double)page->runs[i]->last_step);
     }
-    if (f.chart.first >
-        f.chart.last * 0.05) /* the file holds only the end of a run; else the axis begins at step 0 */
+    if (f.chart.first > f.chart.last * 0.05) /* true: the file holds only the end of a run */
         f.chart.first = isfinite(f.chart.first) ? f.chart.first : 0;
     else
         f.chart.first = 0;
@@ -201,7 +200,7 @@ static clt_status each_loss(const report_page *page)
     for (int i = 0; i < page->count; i++)
         for (int k = 0; k < page->runs[i]->loss_count; k++) {
             const char *name = page->runs[i]->losses[k].name;
-            bool drawn = false; /* with the runs before this one */
+            bool drawn = false; /* an earlier run with this loss has drawn the chart */
             for (int before = 0; before < i; before++)
                 drawn |= clt_run_loss_named(page->runs[before], name) != NULL;
             if (!drawn)

@@ -52,7 +52,7 @@ static void loss_tiles(clt_str *out, const clt_run_record *run, const clt_run_fa
     report_release(out, &note);
 }
 
-/* Each of several losses by its name. */
+/* Writes a tile for each of several losses, by its name. */
 static void named_loss_tiles(clt_str *out, const clt_run_record *run)
 {
     for (int i = 0; i < run->loss_count; i++) {
@@ -181,7 +181,7 @@ static const writer writers[] = {[CLT_FORM_STEP] = write_step,      [CLT_FORM_NU
                                  [CLT_FORM_COUNT] = clt_html_count, [CLT_FORM_SHARE] = clt_html_share,
                                  [CLT_FORM_BYTES] = clt_html_bytes, [CLT_FORM_SECONDS] = clt_html_duration};
 
-/* A fact of which at least one run has a value, and the values by run. */
+/* A fact for which at least one run has a value, with the values by run. */
 typedef struct column {
     const clt_column *fact;
     double value[CLT_REPORT_RUNS];

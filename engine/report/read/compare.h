@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the losses of two runs diverge: the first step at which they are not bitwise equal, and the step from
- * which on they differ by more than their own noise. */
+ * Finds where the losses of two runs diverge: the first step at which they are not bitwise equal, and the
+ * step from which on they differ by more than their own noise. */
 #ifndef ENGINE_REPORT_READ_COMPARE_H
 #define ENGINE_REPORT_READ_COMPARE_H
 
@@ -12,7 +12,7 @@ typedef struct clt_divergence {
     int64_t last_common;     /* the last of these steps, -1 none */
     int64_t first_different; /* first common step with different losses; -1: none */
     double largest;          /* largest difference of finite losses of a common step, 0: none */
-    int64_t largest_step;    /* its step, -1: none */
+    int64_t largest_step;    /* step of that difference, -1: none */
     /* the losses are apart from this step to the last common step; -1: they agree at the end */
     int64_t apart_from;
     int64_t apart_once;  /* first step of any range in which they were apart; -1: never */

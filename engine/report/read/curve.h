@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A curve over steps in bounded memory, for any number of values. Neighbouring steps share a bin, which keeps
- * the least and the greatest value, so that no spike is lost. The width of bins doubles as the run grows;
- * while there are few steps, each has a bin of its own. */
+ * A curve over steps in bounded memory, for any number of values. Neighbouring steps share a bin, which
+ * keeps the least and the greatest value, so that no spike is lost. While there are few steps, each has its
+ * own bin; the width of bins doubles as the run grows. */
 #ifndef ENGINE_REPORT_READ_CURVE_H
 #define ENGINE_REPORT_READ_CURVE_H
 
@@ -24,8 +24,8 @@ typedef struct clt_curve_bin {
 
 /* Initialise it with zeros. */
 typedef struct clt_curve {
-    clt_curve_bin *bins; /* in the order of steps, including bins without values */
-    size_t count;        /* up to and including the last bin with values */
+    clt_curve_bin *bins; /* bins in the order of steps, including bins without values */
+    size_t count;        /* number of bins, up to and including the last bin with values */
     int64_t first;       /* first step of the first bin */
     int shift;           /* a bin has 2^shift steps */
     int64_t values, bad; /* number of finite values; number of others */

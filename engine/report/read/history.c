@@ -32,16 +32,16 @@ struct clt_history {
     char *buffer;
     size_t capacity, used, at; /* bytes in the buffer; start of the next line */
     uint64_t offset;           /* position of buffer[0] in the file */
-    bool too_long;             /* inside a line that is too long and is skipped */
-    rewind_mark *rewinds;      /* ascending in both members */
+    bool too_long;             /* the reader is inside a line that is too long, and skips it */
+    rewind_mark *rewinds;      /* marks whose two members both ascend */
     size_t rewind_count, rewind_capacity, rewind_at;
     int64_t previous; /* the last training step that was returned */
     bool rewound;     /* a step was repeated after the file was opened */
     clt_history_counts counts;
 };
 
-/* Reads more of the file into the buffer; all its complete lines have been returned. *got = 0 at the end of
- * the file. */
+/* Reads more of the file into the buffer, whose complete lines have all been returned. *got = 0 at the end
+ * of the file. */
 static clt_status fill(clt_history *h, size_t *got)
 {
     memmove(h->buffer, h->buffer + h->at, h->used - h->at);
@@ -213,7 +213,7 @@ void clt_history_close(clt_history *h)
     free(h);
 }
 
-/* Is the step repeated later in the file? */
+/* True if the step is repeated later in the file. */
 static bool is_replaced(clt_history *h, uint64_t at, const clt_metrics_line *line)
 {
     while (h->rewind_at < h->rewind_count && h->rewinds[h->rewind_at].offset <= at)
@@ -266,7 +266,7 @@ const clt_history_counts *clt_history_counted(const clt_history *history)
 bool clt_history_is_stale(const clt_history *h)
 {
     struct stat mine, there;
-    if (clt_is_remote(h->path)) /* an address is listed once */
+    if (clt_is_remote(h->path)) /* the address of a remote file is listed only once */
         return h->rewound;
     if (h->rewound || fstat(h->fd, &mine) != 0 || stat(h->path, &there) != 0)
         return true;

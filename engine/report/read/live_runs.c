@@ -14,7 +14,7 @@
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
 
-#define TAIL 65536 /* bytes of metrics.jsonl in which the newest step stands */
+#define TAIL 65536 /* last bytes of metrics.jsonl, which are searched for the newest step */
 
 /* The newest line of a step among complete lines. */
 static void newest_step(char *text, size_t size, clt_metrics_line *out)

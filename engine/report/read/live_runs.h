@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The runs that train on this host now: processes that hold the lock of a run folder, as far as this user may
- * look at them, with the newest line of a step. Reads little, however long a run is. */
+ * The runs that train on this host now: processes that hold the lock of a run folder, as far as this user
+ * may look at them, with the newest line of a step. Reads only the end of a file. */
 #ifndef ENGINE_REPORT_READ_LIVE_RUNS_H
 #define ENGINE_REPORT_READ_LIVE_RUNS_H
 
@@ -13,8 +13,8 @@
 typedef struct clt_live_run {
     int64_t process;
     char folder[1024];
-    clt_metrics_line newest; /* of a step; step -1: it has made none yet */
-    double quiet_s;          /* since metrics.jsonl was written last */
+    clt_metrics_line newest; /* newest line of a step; step -1: there is none yet */
+    double quiet_s;          /* seconds since metrics.jsonl was last written */
 } clt_live_run;
 
 /* Fills in at most CLT_LIVE_RUNS runs, ordered by process; returns their number. */

@@ -11,7 +11,7 @@
 #include "engine/base/text.h"
 #include "engine/report/read/history.h"
 
-#define MOST_PRICE 1e9 /* for an hour */
+#define MOST_PRICE 1e9 /* largest price of a machine for an hour */
 #define HOUR 3600.0
 #define MOST 1e15 /* larger numbers in a file are not a run's */
 
@@ -183,7 +183,7 @@ clt_status clt_cost_read(const char *metrics_path, int64_t kept, clt_cost *out)
         }
         if (line.kind == CLT_LINE_STEP && line.step > kept && line.value[CLT_METRIC_STEP_MS] > 0)
             again += line.value[CLT_METRIC_STEP_MS] / 1e3;
-        if (start && line.step == 0) /* a run without a checkpoint began again: the sums have these steps */
+        if (start && line.step == 0) /* the run began again: the sums have its earlier steps */
             again = 0;
     }
     if (out->terms.per_hour > 0)

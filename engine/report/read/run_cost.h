@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run costs: arithmetic on a price for each hour of a machine and on the wall time of the sessions.
- * The trainer writes sums into its events and lines (docs/cloud.md), and the readers take the newest sums,
- * so that a resumed run continues from them. Money is in the user's currency, of which only the label is
+ * Computes what a run costs from a price for each hour of a machine and the wall time of the sessions. The
+ * trainer writes sums into its events and lines (docs/cloud.md), and the readers take the newest sums, so
+ * that a resumed run continues from them. Money is in the user's currency, whose label is all that is
  * known. */
 #ifndef ENGINE_REPORT_READ_RUN_COST_H
 #define ENGINE_REPORT_READ_RUN_COST_H
@@ -23,7 +23,7 @@ typedef struct clt_cost_terms {
     double on_demand; /* price of such a machine on demand, per hour; 0: unknown */
     int64_t machines; /* hosts that have ranks */
     char currency[CLT_CURRENCY_TEXT];
-    int64_t step_tokens, step_samples; /* of one step; step_tokens 0: the data is not text */
+    int64_t step_tokens, step_samples; /* work of one step; step_tokens 0: the data is not text */
     double epoch_steps;                /* steps of one pass over the training data; 0: unknown */
 } clt_cost_terms;
 
@@ -31,15 +31,15 @@ typedef struct clt_cost_terms {
  * MPI has started its ranks); the other times are the parts of it that trained nothing: until the first step,
  * steps that were computed again after a resume, and steps that waited for a checkpoint. */
 typedef struct clt_cost_sums {
-    double total, lost; /* money; lost: for the time that trained nothing */
+    double total, lost; /* money in all; money for the time that trained nothing */
     double seconds, startup_s, repeated_s, saving_s;
-    double energy_j; /* of the devices of all ranks, in J; known without a price, too; 0: unknown */
+    double energy_j; /* energy of the devices of all ranks, in J; known without a price, too; 0: unknown */
 } clt_cost_sums;
 
-/* The longest time, in seconds, that the sessions have needed for what comes at the end of a run; 0: it has
- * not happened yet. A budget keeps these times in reserve. */
+/* For each kind of work at the end of a run, the longest time in seconds that a session has needed; 0: none
+ * has done it yet. A budget keeps these times in reserve. */
 typedef struct clt_cost_longest {
-    double save_s, upload_s; /* of a checkpoint */
+    double save_s, upload_s; /* times of saving and of uploading a checkpoint */
     double evaluation_s;
 } clt_cost_longest;
 
@@ -47,9 +47,8 @@ typedef struct clt_cost {
     clt_cost_terms terms;
     clt_cost_sums sums;
     clt_cost_longest longest;
-    int64_t
-        paid_steps;    /* steps of the run that sessions with a price have made; a repeated one counts once */
-    int64_t last_paid; /* the last of them */
+    int64_t paid_steps; /* steps that sessions with a price have made; a repeated step counts once */
+    int64_t last_paid;  /* the last of them */
 } clt_cost;
 
 /* The price of a machine for an hour, by the config or else the environment; 0: there is none. CLT_ECONFIG:
@@ -59,7 +58,7 @@ clt_status clt_cost_price(const clt_config *config, double *out);
 double clt_cost_rate(const clt_cost_terms *terms);
 /* Share of the wall time that trained; NAN without time. */
 double clt_cost_goodput(const clt_cost_sums *sums);
-/* Money for `units` units of work, of which each step does `per_step`; NAN if nothing is done or known. */
+/* Money for `units` units of work if each step does `per_step`; NAN if nothing is done or known. */
 double clt_cost_of(const clt_cost *cost, double units, double per_step);
 
 /* Seconds between checkpoints at which the least time is lost, if a checkpoint takes `save_s` seconds in
@@ -67,7 +66,7 @@ double clt_cost_of(const clt_cost *cost, double units, double per_step);
  * unknown. */
 double clt_cost_interval(double save_s, double apart_s);
 
-/* Adds time of a session that has the terms: all of its time, and the parts that trained nothing. */
+/* Adds time of a session to which the terms apply: all of its time, and the parts that trained nothing. */
 void clt_cost_add(clt_cost *cost, double seconds, double startup_s, double saving_s);
 /* Adds sessions that ended in their start-up, which took `seconds` in all and cost `total`. */
 void clt_cost_cut(clt_cost *cost, double seconds, double total);

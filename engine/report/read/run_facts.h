@@ -66,9 +66,9 @@ clt_run_facts clt_run_facts_of_loss(const clt_run_loss *loss);
 /* False for facts of cost and of monitoring if none of the runs has it: JSON and CSV then leave it out. */
 bool clt_fact_is_told(clt_fact fact, const clt_run_facts *facts, int count);
 
-/* Seconds between checkpoints with which the run would have lost least (clt_cost_interval), from the time
- * that its checkpoints took, and how often something other than its user ended a session; NAN if nothing
- * did. */
+/* Seconds between checkpoints with which the run would have lost least time (clt_cost_interval). They follow
+ * from the time that its checkpoints took, and from how often something other than its user ended a session;
+ * NAN if nothing did. */
 double clt_run_save_interval(const clt_run_record *record);
 
 /* False for the one of CLT_FACT_TOKENS_PER_S and CLT_FACT_SAMPLES_PER_S in which the run does not count its

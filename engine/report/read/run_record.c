@@ -141,7 +141,7 @@ static clt_run_event_kind kind_of(const clt_json_doc *doc)
     return CLT_RUN_EVENT_OTHER;
 }
 
-/* Whether the event tells that a session ended as its user wanted. */
+/* True if the event tells that a session ended as its user wanted. */
 static bool by_user(const clt_run_event *event)
 {
     static const char *const reasons[] = {"SIGINT", CLT_REASON_STOP_FILE, CLT_REASON_BUDGET,

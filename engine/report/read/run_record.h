@@ -45,7 +45,7 @@ typedef struct clt_run_session {
     double first_time, last_time;  /* seconds since 1970, NAN if unknown */
     double step_seconds;           /* sum of the durations of its steps */
     clt_run_event_kind ended;      /* how it ended: STOPPED, FAILED or END; OTHER: unknown */
-    bool by_user;                  /* it ended as its user wanted: complete, stopped by hand, at the budget */
+    bool by_user;                  /* ended as its user wanted: complete, stopped by hand, at the budget */
 } clt_run_session;
 
 typedef enum clt_run_verdict {
@@ -67,7 +67,7 @@ typedef struct clt_run_record {
     char *folder, *metrics_path;
     char *name; /* last component of the folder's path; clt_run_names makes names unique */
     clt_curve curve[CLT_METRIC_COUNT];
-    clt_run_loss losses[CLT_LINE_LOSSES]; /* of a model with several; their weighted sum is in `curve` */
+    clt_run_loss losses[CLT_LINE_LOSSES]; /* several losses of a model; `curve` has their weighted sum */
     int loss_count;
     clt_curve skips; /* number of updates skipped, for steps with any */
     int64_t skipped;
@@ -79,7 +79,7 @@ typedef struct clt_run_record {
     clt_run_session sessions[CLT_RUN_SESSIONS];
     size_t session_count;
     int64_t session_total;
-    double seconds_not_listed; /* of the sessions that are in session_total and not in the list */
+    double seconds_not_listed; /* time of the sessions that session_total counts but the list lacks */
     int64_t cuts;              /* sessions before the newest that did not end by_user */
     clt_json_doc *config; /* config.resolved.json; NULL: missing or unreadable, config_problem says why */
     char *config_problem;
@@ -96,7 +96,7 @@ clt_status clt_run_record_load(const char *operand, clt_run_record **out);
 void clt_run_record_free(clt_run_record *record);
 CLT_SCOPED_POINTER(clt_run_record, clt_run_record_free)
 
-/* The same in parts, for following a run: `open` reads folder and config, `add` takes lines, `settle`
+/* Loads a record in parts, for following a run: `open` reads folder and config, `add` takes lines, `settle`
  * determines the verdict from all that has been read. */
 clt_status clt_run_record_open(const char *operand, clt_run_record **out);
 clt_status clt_run_record_add(clt_run_record *record, const clt_metrics_line *line, const char *text,

@@ -17,17 +17,17 @@ typedef enum clt_form {
     CLT_FORM_SECONDS
 } clt_form;
 
-/* Which of several numbers is the better one. */
+/* Says whether the greater or the lesser of two numbers is the better one. */
 typedef enum clt_better { CLT_BETTER_NEITHER, CLT_BETTER_LESS, CLT_BETTER_MORE } clt_better;
 
 typedef struct clt_column {
-    const char *key, *title; /* in JSON and CSV; on a page */
+    const char *key, *title; /* name in JSON and CSV; title on a page */
     clt_form form;
     clt_better better;
     bool on_page;     /* pages show the column */
     const char *head; /* short title in a table on a screen; NULL: the table has no such column */
-    int decimals;     /* after the point, in a table on a screen */
-    int rank;         /* in a table on a screen: the columns of the greatest rank are left out first */
+    int decimals;     /* digits after the point, in a table on a screen */
+    int rank;         /* in a table on a screen: the columns of the greatest rank are dropped first */
     bool always;      /* shown there even if no row has a number */
 } clt_column;
 

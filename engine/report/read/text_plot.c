@@ -101,7 +101,7 @@ static void fill(const clt_text_plot *p, grid *g)
     }
 }
 
-/* Writes as many digits as fit. The text is never cut off, because that would make another number of it. */
+/* Writes as many digits as fit. A number is never cut off, because it would then be another number. */
 static void label_text(double value, char *text, size_t size)
 {
     int length = LABEL;

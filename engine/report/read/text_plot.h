@@ -11,7 +11,7 @@
 typedef struct clt_text_plot {
     int columns, rows; /* size in characters, with axes and labels; at least 30 and 5 */
     bool unicode;
-    bool logarithmic;              /* if all values are above 0 */
+    bool logarithmic;              /* the axis is logarithmic if all values are above 0 */
     double first, last;            /* steps on the axis */
     const clt_point *line, *marks; /* a line, and single values drawn as o; either may be absent */
     size_t line_count, mark_count;

@@ -140,8 +140,8 @@ clt_advice_kind clt_advice(const clt_advice_facts *f, char *text, size_t size)
     if (f->steps < CLT_ADVICE_STEPS || !(f->step_ms > 0) || !(idle >= CLT_ADVICE_IDLE * f->step_ms) ||
         idle * (double)f->steps < CLT_ADVICE_TOTAL_MS)
         return CLT_ADVICE_NONE;
-    /* A host that waits for data while the device has queued work costs nothing: only the time counts in
-     * which the device was idle, too. */
+    /* If the host waits for data while the device has queued work, that costs nothing: only time counts in
+     * which the device was idle as well. */
     double data = fmin(f->data_ms, f->idle_input_ms), comm = f->ranks > 1 ? f->idle_comm_ms : 0;
     double host = idle - data - comm;
     if (data >= comm && data >= host)

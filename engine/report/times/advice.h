@@ -12,8 +12,8 @@
 /* Means per step, except where stated otherwise. */
 typedef struct clt_advice_facts {
     int64_t steps;                                    /* number of measured steps */
-    double step_ms;                                   /* on the device's clock */
-    double idle_input_ms, idle_comm_ms, idle_host_ms; /* of the compute queue, by cause (clt_idle_kind) */
+    double step_ms;                                   /* time of a step on the device's clock */
+    double idle_input_ms, idle_comm_ms, idle_host_ms; /* compute queue, by cause (clt_idle_kind) */
     double data_ms;                                   /* time that the main thread waited for the loader */
     /* time that one loader thread needs for a micro-batch */
     double load_ms;
@@ -22,7 +22,7 @@ typedef struct clt_advice_facts {
     /* planning has shown that twice data.micro_batch does not fit into the device's memory */
     bool double_misfits;
     int32_t accumulation, ranks;
-    size_t commands; /* of a step */
+    size_t commands; /* commands of a step */
     bool counted;    /* the idle times are derived from the driver's figure of the device's use */
 } clt_advice_facts;
 

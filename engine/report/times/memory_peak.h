@@ -9,7 +9,7 @@
 
 typedef enum clt_peak_class {
     CLT_PEAK_PARAMETERS,
-    CLT_PEAK_GRADIENTS, /* of parameters */
+    CLT_PEAK_GRADIENTS, /* gradients of parameters */
     CLT_PEAK_OPTIMIZER,
     CLT_PEAK_STATE, /* schedule, parameter groups, and everything else in the store */
     CLT_PEAK_INPUTS,
@@ -31,7 +31,7 @@ typedef struct clt_peak_tensor {
 
 typedef struct clt_memory_peak {
     uint64_t bytes[CLT_PEAK_CLASS_COUNT], live; /* live: the sum of all classes */
-    uint64_t allocated;                         /* what the plan allocates, including gaps and alignment */
+    uint64_t allocated;                         /* bytes allocated by the plan, including gaps */
     clt_phase phase;
     const char *command; /* the first command at that time; borrowed from the plan */
     int n_tensors;

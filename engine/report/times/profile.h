@@ -2,7 +2,7 @@
  *
  * The profile: times of a step's commands on the device compared with the device's limits, idle times of the
  * compute queue, and what the host did. It adds up spans that others have recorded and measures nothing
- * itself, so that tests can pass in numbers of their own. */
+ * itself, so that tests can pass in any numbers. */
 #ifndef ENGINE_REPORT_TIMES_PROFILE_H
 #define ENGINE_REPORT_TIMES_PROFILE_H
 
@@ -42,8 +42,8 @@ typedef struct clt_profile {
 clt_status clt_profile_create(const clt_plan *plan, clt_profile **out);
 void clt_profile_destroy(clt_profile *profile);
 CLT_SCOPED_POINTER(clt_profile, clt_profile_destroy)
-/* The entry of a command: `index` counts the commands of all phases in their order. The entry of
- * a transfer. */
+/* command: the entry of command `index`, which counts the commands of all phases in their order. transfer:
+ * the entry of a kind of transfer. */
 clt_profile_entry *clt_profile_command(clt_profile *profile, size_t index);
 clt_profile_entry *clt_profile_transfer(clt_profile *profile, ocl_span_kind kind);
 void clt_profile_add_span(clt_profile_entry *entry, const ocl_span *span, double idle_ns);
@@ -57,7 +57,7 @@ double clt_roofline_percent(const ocl_limits *limits, double flops, double bytes
 /* All commands with the same kernel, variant, shape and amount of work; the longest are first. The caller
  * frees the rows. */
 typedef struct clt_profile_row {
-    const clt_profile_entry *first; /* its first entry, for the names */
+    const clt_profile_entry *first; /* the row's first entry, which gives its names */
     size_t commands, layers;        /* layers: number of different layers */
     uint64_t calls;
     double ns, flops, bytes, idle_ns;

@@ -12,8 +12,8 @@
 #include "engine/report/times/profile.h"
 
 #define GAPS 5     /* how many of the longest idle times are listed */
-#define COLUMNS 80 /* of the table of kernels */
-#define INDENT 7   /* of names of layers, below the numbers of their kernel */
+#define COLUMNS 80 /* width of the table of kernels */
+#define INDENT 7   /* indent of the names of layers, below the numbers of their kernel */
 
 static const char *const idle_names[CLT_IDLE_COUNT] = {"input", "communication", "host"};
 
@@ -24,7 +24,7 @@ static double per_step(const clt_profile *p, double ns)
 
 static double rate(double amount, double ns)
 {
-    return ns > 0 ? amount / ns : 0; /* per ns: G per second */
+    return ns > 0 ? amount / ns : 0; /* amounts per ns are units of 1e9 per second */
 }
 
 static const ocl_limits *limits_of(const clt_profile *p, const clt_profile_entry *e)

@@ -9,7 +9,7 @@
 #include "engine/report/times/profile.h"
 
 #define BUSIEST 3
-#define LOW_ROOF 40.0  /* percent of the roofline: a matrix product below it may be faster with other tiles */
+#define LOW_ROOF 40.0  /* percent of the roofline: slower matrix products may gain from other tiles */
 #define IDLE_SHARE 0.1 /* fraction of the step from which on idle time is mentioned */
 
 static bool is_kernel(const clt_profile_row *row)

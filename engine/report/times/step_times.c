@@ -31,7 +31,7 @@ static void add_transfer(clt_step_times *t, const ocl_span *s)
     }
 }
 
-/* Writes on the compute queue carry sums from other ranks, because batches have a queue of their own. */
+/* Writes on the compute queue carry sums from other ranks, because another queue uploads batches. */
 static clt_idle_kind idle_before(const ocl_span *s, clt_phase phase)
 {
     bool meets = s->kind == OCL_SPAN_H2D;
@@ -73,7 +73,7 @@ double clt_step_times_add(clt_step_times *t, clt_phase_fill *fill, const ocl_spa
         t->stretch_busy = 0;
     }
     t->stretch_busy += ran;
-    if (inside && !s->all) { /* only the ends were measured: other commands ran in the gap */
+    if (inside && !s->all) { /* only the ends of the stretch were measured: other commands ran in the gap */
         double filled = gap * fill->share[phase];
         t->busy_ns += filled;
         t->idle_ns[CLT_IDLE_HOST] += gap - filled;

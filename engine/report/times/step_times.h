@@ -9,11 +9,11 @@
 #include "cl/command/record.h"
 #include "engine/plan/plan.h"
 
-/* Why the compute queue was idle. */
+/* The cause for which the compute queue was idle. */
 typedef enum clt_idle_kind {
-    CLT_IDLE_INPUT, /* before the copy of a micro-batch: no data, or the host was late */
-    CLT_IDLE_COMM,  /* before commands that wait for sums over the ranks */
-    CLT_IDLE_HOST,  /* between other commands */
+    CLT_IDLE_INPUT, /* idle before the copy of a micro-batch: no data, or the host was late */
+    CLT_IDLE_COMM,  /* idle before commands that wait for sums over the ranks */
+    CLT_IDLE_HOST,  /* idle between other commands */
     CLT_IDLE_COUNT
 } clt_idle_kind;
 
@@ -38,8 +38,8 @@ void clt_phase_fill_init(clt_phase_fill *fill);
 
 /* begin_ns: end of the previous step on the device's clock; 0: the step begins with its first command. */
 void clt_step_times_begin(clt_step_times *times, uint64_t begin_ns);
-/* phase: the phase of a COMMAND span; ignored for others. Returns the idle time right before this command, 0
- * where it is not known (inside a stretch of which only the ends were measured). */
+/* phase: the phase of a COMMAND span; ignored for others. Returns the idle time right before this command; 0
+ * where it is not known, inside a stretch whose ends alone were measured. */
 double clt_step_times_add(clt_step_times *times, clt_phase_fill *fill, const ocl_span *span, clt_phase phase);
 
 double clt_step_times_ns(const clt_step_times *times); /* duration of the step */

@@ -13,7 +13,7 @@ typedef struct slice {
     int track;
     const char *name, *category; /* name NULL: "step N" */
     int64_t id;
-    uint64_t begin_ns, end_ns; /* on the device's clock */
+    uint64_t begin_ns, end_ns; /* times on the device's clock */
     uint64_t bytes;
     double flops;
     const char *kernel, *variant, *layer;

@@ -95,7 +95,7 @@ clt_status clt_class_counts_take_entities(clt_class_counts *c)
 typedef struct work {
     const clt_class_counts *counts;
     const clt_class_batch *batch;
-    int32_t *judged; /* by place: the prediction, -1 none */
+    int32_t *judged; /* for each place the prediction, -1: none */
     uint8_t *top;
 } work;
 

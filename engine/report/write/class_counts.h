@@ -22,17 +22,17 @@ typedef struct clt_class_counts {
     /* one array that holds all counts below, for sums over ranks */
     int64_t *all;
     size_t n_all;
-    double *dice_sum;   /* by class: the sum over samples of their Dice */
+    double *dice_sum;   /* for each class: the sum over samples of their Dice */
     int64_t *targets;   /* one number: targets that count */
     int64_t *top_hits;  /* one number: targets among the top_k largest logits */
-    int64_t *support;   /* by class: its targets */
-    int64_t *predicted; /* by class: how often it was predicted */
-    int64_t *hit;       /* by class: how often its prediction was right */
-    int64_t *samples;   /* by class: samples that have targets of it (spatial) */
+    int64_t *support;   /* for each class: number of targets */
+    int64_t *predicted; /* for each class: how often it was predicted */
+    int64_t *hit;       /* for each class: how often its prediction was right */
+    int64_t *samples;   /* for each class: number of samples that have targets of it (spatial) */
     int64_t *confusion; /* [target * classes + prediction]; NULL: too many classes */
-    char **names;       /* of the classes; NULL: the classes have no names */
+    char **names;       /* names of the classes; NULL: the classes have no names */
     int64_t n_names;
-    clt_entities *entities; /* of samples that are sentences; NULL: not counted */
+    clt_entities *entities; /* entities, if samples are sentences; NULL: not counted */
     /* private */
     int32_t *judged;
     uint8_t *top;
@@ -77,8 +77,8 @@ double clt_class_f1(const clt_class_counts *counts, int64_t c);
 /* Mean of the Dice of single samples, over the samples that have targets of the class. */
 double clt_class_sample_dice(const clt_class_counts *counts, int64_t c);
 double clt_class_top_k(const clt_class_counts *counts);
-/* Means over the classes whose figure is not NAN. Means of Dice leave out class 0, unless `background` is set
- * or there is only one class. */
+/* Means over the classes whose figure is not NAN. Means of Dice skip class 0, unless `background` is set or
+ * there is only one class. */
 double clt_class_macro_f1(const clt_class_counts *counts);
 double clt_class_mean_dice(const clt_class_counts *counts);
 double clt_class_mean_sample_dice(const clt_class_counts *counts);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Formats the lines about steps, evaluations and progress. Of a step's fields, the less important ones are
- * left out where the line has no room. */
+ * Formats the lines about steps, evaluations and progress. The less important fields of a step are dropped
+ * if the line has no room. */
 #include "engine/report/write/lines.h"
 #include "engine/base/text.h"
 
@@ -165,7 +165,7 @@ static void fill(step_fields *f, const clt_step_metrics *m, bool bar)
         put(f, NORM, "gnorm %.3g", m->grad_norm);
     if (isfinite(m->comm_ms) && m->comm_ms > 0)
         put(f, COMM, "comm %.1f ms", m->comm_ms);
-    if (isfinite(m->loss_scale) && m->loss_scale != 1) /* without loss scaling it is 1 */
+    if (isfinite(m->loss_scale) && m->loss_scale != 1) /* without loss scaling the scale is 1 */
         put(f, SCALE, "scale %g", m->loss_scale);
     if (m->skipped > 0)
         put(f, SKIPPED, "skipped %lld", (long long)m->skipped);

@@ -15,9 +15,9 @@ typedef enum clt_metric_kind { CLT_REAL, CLT_INT, CLT_INT32, CLT_FLAG, CLT_CLASS
 typedef enum clt_metric_when {
     CLT_ALWAYS,
     CLT_MARKED,  /* always; "nonfinite": true follows a value that is not finite */
-    CLT_TAGGED,  /* to metrics.jsonl always, to TensorBoard's file unless it is NAN */
-    CLT_KNOWN,   /* unless it is NAN or false */
-    CLT_POSITIVE /* if it is finite and above 0 */
+    CLT_TAGGED,  /* written to metrics.jsonl always, to TensorBoard's file unless it is NAN */
+    CLT_KNOWN,   /* written unless it is NAN or false */
+    CLT_POSITIVE /* written if it is finite and above 0 */
 } clt_metric_when;
 
 /* The condition under which the number has a meaning: the kind of figures that the evaluation has counted,
@@ -30,11 +30,11 @@ typedef enum clt_metric_needs {
     CLT_ANSWERS,
     CLT_ENTITIES,
     CLT_VOLUMES,
-    CLT_SAMPLED /* of a step: there was a sample of the device */
+    CLT_SAMPLED /* a number of a step: the device was sampled */
 } clt_metric_needs;
 
 typedef struct clt_metric_row {
-    const char *key, *tag; /* in metrics.jsonl, in TensorBoard's file; NULL: it is not written there */
+    const char *key, *tag; /* names in metrics.jsonl, in TensorBoard's file; NULL: not written */
     size_t at;             /* offset of the member in the record */
     clt_metric_kind kind;
     clt_metric_when when;

@@ -8,13 +8,13 @@
 #include "engine/graph/graph.h"
 #include "engine/monitor/monitor.h"
 
-#define CLT_METRIC_CLASSES 256 /* of a volume's mask */
+#define CLT_METRIC_CLASSES 256 /* most classes of a volume's mask */
 
 /* The numbers of a step, which become a line of metrics.jsonl. Times are in ms; unknown values are NAN. */
 typedef struct clt_step_metrics {
-    int64_t step, update, skipped; /* skipped: total so far */
+    int64_t step, update, skipped; /* skipped: number of skipped updates so far */
     double loss, grad_norm, lr, loss_scale;
-    /* With several losses, whose weighted sum `loss` is, else n_losses is 1: each one's own. */
+    /* The single losses, if there are several, whose weighted sum is `loss`; otherwise n_losses is 1. */
     int n_losses;
     const char *loss_name[CLT_MAX_LOSSES];
     double loss_value[CLT_MAX_LOSSES];
@@ -33,8 +33,8 @@ typedef struct clt_step_metrics {
     /* With a price (cost.per_hour), else 0: what the run has cost so far, and the share of its time that
      * trained. */
     double cost, goodput;
-    /* With `sampled`, that is if there was a sample since the step before (monitor.h): its figures, and the
-     * energy of all ranks in all sessions in J, 0 if unknown. */
+    /* sampled: the devices were sampled since the previous step (monitor.h). `monitor` has the figures of
+     * the sample, energy_j the energy of all ranks in all sessions in J, 0 if unknown. */
     bool sampled;
     double monitor[CLT_MONITOR_COUNT], energy_j;
     double eta_s;
@@ -66,7 +66,7 @@ typedef struct clt_eval_metrics {
     /* Entities of words with BIO labels (entities.h). entities: their number in the data; 0: none. */
     int64_t entities;
     double entity_precision, entity_recall, entity_f1;
-    bool on_train; /* on the training data */
+    bool on_train; /* the evaluation ran on the training data */
     int64_t samples, targets;
     int64_t left_out;  /* samples that cannot be read and were skipped (data.on_bad_sample skip) */
     int64_t available; /* samples in the data: more than `samples` if train.eval_batches leaves some out */

@@ -266,7 +266,7 @@ static bool losses(scanner *s, clt_metrics_line *out)
             return false;
         for (int i = 0; i < out->n_losses; i++)
             if (is_key(key, length, out->losses[i].name))
-                return false; /* the same name twice */
+                return false; /* a name occurs twice */
         add_loss(out, key, length, value);
     } while (take(s, ','));
     return take(s, '}');

@@ -65,8 +65,8 @@ typedef enum clt_line_kind {
     CLT_LINE_OTHER  /* unknown to this program; to be ignored */
 } clt_line_kind;
 
-#define CLT_LINE_LOSSES 16    /* as many as a graph may have; further ones are left out */
-#define CLT_LINE_LOSS_NAME 64 /* bytes; longer names are cut */
+#define CLT_LINE_LOSSES 16    /* as many as a graph may have; further ones are ignored */
+#define CLT_LINE_LOSS_NAME 64 /* most bytes of a name; longer names are cut */
 
 /* One of a model's several losses. */
 typedef struct clt_line_loss {
@@ -96,7 +96,7 @@ static inline bool clt_line_has(const clt_metrics_line *line, clt_metric metric)
 #define CLT_METRICS_MAX_STEP ((int64_t)1 << 52)
 clt_status clt_metrics_line_read(const char *text, size_t length, clt_metrics_line *out);
 
-/* The same with the strict reader only; tests compare the scanner with it. */
+/* Reads a line with the strict reader only; tests compare the scanner with it. */
 clt_status clt_metrics_line_read_strict(const char *text, size_t length, clt_metrics_line *out);
 
 #endif

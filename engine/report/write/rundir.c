@@ -35,7 +35,7 @@ struct clt_rundir {
     bool advised;          /* an earlier session of the run has ended with advice */
     double written;        /* time of the last attempt */
     int64_t step;          /* step of the newest line */
-    pthread_mutex_t lines; /* held while a line is added to metrics.jsonl; nothing may be logged meanwhile */
+    pthread_mutex_t lines; /* held while a line is added to metrics.jsonl; its holder logs nothing */
     clt_board *board;      /* the event file for TensorBoard, or NULL; guarded by the same mutex */
     double looked;         /* when the file STOP was last looked for */
     double clock;          /* wall clock minus clt_now when the folder was opened, in seconds */
@@ -270,7 +270,7 @@ void clt_rundir_poll(clt_rundir *dir)
 
 #define MAX_WAITING (16u << 20)
 #define WRITE_SECONDS 0.2        /* lines of steps within this time are written together */
-#define WRITE_BYTES (256u << 10) /* most bytes written together */
+#define WRITE_BYTES (256u << 10) /* most bytes that are written together */
 
 /* later: the line may wait to be written together with lines that follow soon. */
 static clt_status append_line(clt_rundir *dir, clt_str *line, bool later, trouble *t)
@@ -285,7 +285,7 @@ static clt_status append_line(clt_rundir *dir, clt_str *line, bool later, troubl
     if (status != CLT_ESTORAGE || dir->waiting.length > MAX_WAITING)
         return status;
     if (dir->untold &&
-        !clt_log_drops_lines()) { /* a warning that is itself being logged may be what failed */
+        !clt_log_drops_lines()) { /* the log would drop a warning while it handles another line */
         snprintf(t->text, sizeof t->text, "training continues and its metrics wait in memory: %s",
                  clt_error_text());
         dir->untold = false;
@@ -370,7 +370,7 @@ static void event_to_board(clt_rundir *dir, const char *event, int64_t step, con
     CLT_SCOPED(clt_str) text = {0};
     if (!dir->board)
         return;
-    if (strcmp(event, "sample") == 0) /* the prompt and the generated text */
+    if (strcmp(event, "sample") == 0) /* a sample: its prompt, then the generated text */
         for (size_t i = 0; i < count; i++)
             clt_str_append(&text, fields[i].text ? fields[i].text : "");
     else

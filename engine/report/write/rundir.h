@@ -65,8 +65,8 @@ typedef struct clt_event_field {
     }
 
 /* The time that lines give to the moment `now` of clt_now, in seconds since 1970: by the wall clock as it
- * was when the folder was opened. So time differences within a session stay right if the clock is set
- * meanwhile. dir NULL: by the wall clock. */
+ * was when the folder was opened. So time differences within a session stay right even if the clock is set.
+ * dir NULL: by the wall clock. */
 double clt_rundir_time(const clt_rundir *dir, double now);
 /* Writes an event as a line of metrics.jsonl: "event", "step", "time", then the fields. Steps and evaluations
  * are no events; docs/runs.md lists the events. step: number of finished steps; -1: the step of the newest
@@ -87,11 +87,11 @@ void clt_rundir_poll(clt_rundir *dir);
 void clt_rundir_histogram(clt_rundir *dir, const char *tag, int64_t step, const clt_histogram *histogram);
 /* The reason in the event "stopped" of a run that was ended by a file STOP. */
 #define CLT_REASON_STOP_FILE "a file STOP in the run folder"
-/* The same for a run that has reached cost.budget. */
+/* The reason in the event "stopped" of a run that has reached cost.budget. */
 #define CLT_REASON_BUDGET "cost.budget is reached"
-/* The same for a run that a notice of the cloud has ended. */
+/* The reason in the event "stopped" of a run that a notice of the cloud has ended. */
 #define CLT_REASON_NOTICE "a notice that a machine will be taken away"
-/* The same for a run that was ended by the program that uses the library. */
+/* The reason in the event "stopped" of a run that was ended by the program that uses the library. */
 #define CLT_REASON_PROGRAM "the program asked for it"
 /* The file in the run folder with the counts of each class (class_counts.h) and the step of the newest
  * evaluation. */

@@ -17,7 +17,7 @@ static bool is_space(char c)
     return c && strchr(" \t\n\v\f\r", c) != NULL;
 }
 
-/* Appends the text with every `what` replaced. */
+/* Appends the text with every `what` replaced by `by`. */
 static void put_replaced(const char *text, const char *what, const char *by, clt_str *out)
 {
     const char *found;
@@ -38,7 +38,7 @@ static void put_without_brackets(const char *text, clt_str *out)
             clt_str_append(out, text);
             return;
         }
-        bool inside = !line || line > close; /* a pair of brackets on two lines stays in the text */
+        bool inside = !line || line > close; /* brackets on different lines stay in the text */
         clt_str_append_n(out, text, (size_t)(open - text) + !inside);
         text = inside ? close + 1 : open + 1;
     }

@@ -12,7 +12,7 @@
 typedef struct clt_choice_row {
     size_t begin, count; /* the row's tokens in clt_choice_items.ids */
     size_t scored;       /* number of its last tokens that belong to the choice */
-    double characters;   /* of the choice's text */
+    double characters;   /* length of the choice's text */
 } clt_choice_row;
 
 typedef struct clt_choice_item {

@@ -9,7 +9,7 @@
 
 #include "engine/train/eval/answers.h"
 
-#define MOST_TOKENS 4294967296.0 /* a context has fewer */
+#define MOST_TOKENS 4294967296.0 /* more tokens than any context has */
 
 struct clt_answer_reader {
     int32_t logits; /* tensor, (samples, 2, context) */
@@ -39,7 +39,7 @@ clt_status clt_eval_answers_begin(clt_run *run)
     r->logits = graph->nodes[graph->losses[0].node]->in[0];
     r->records = clt_annotated_of(run->job->eval_source)->part.count;
     size_t all = (size_t)clt_shape_elements(&clt_graph_tensor(graph, r->logits)->shape);
-    if (!r->values) /* data.micro_batch auto is known now */
+    if (!r->values) /* with data.micro_batch auto the size is known only now */
         CLT_TRY(clt_alloc(&r->values, all, sizeof *r->values, "predictions"));
     if (!r->best)
         CLT_TRY(clt_alloc(&r->best, (size_t)r->records, sizeof *r->best, "answers"));
@@ -63,12 +63,13 @@ clt_status clt_eval_answers_take(clt_run *run, int64_t first, int64_t count)
     return CLT_OK;
 }
 
-/* Replaces the answers of this rank by the best of all ranks. */
+/* Replaces the answers of this rank by the best answers of all ranks. */
 static clt_status join_ranks(clt_run *run, struct clt_answer_reader *r)
 {
     comm *group = run->options->comm;
     CLT_FREED double *score = NULL;
-    CLT_FREED double *place = NULL; /* per record: its tokens, -1 if another rank has the best; and -none */
+    CLT_FREED double *place = NULL; /* per record: first and last token in one number, or -1 if another
+                                     * rank's answer is better; then -none */
     CLT_TRY(clt_alloc(&score, (size_t)r->records, sizeof *score, "answers"));
     CLT_TRY(clt_alloc(&place, (size_t)r->records * 2, sizeof *place, "answers"));
     for (int64_t i = 0; i < r->records; i++)
@@ -81,7 +82,7 @@ static clt_status join_ranks(clt_run *run, struct clt_answer_reader *r)
     }
     CLT_TRY(comm_all_reduce(group, place, r->records * 2, COMM_F64, COMM_MAX));
     for (int64_t i = 0; i < r->records; i++) {
-        double first = floor(place[i * 2] / MOST_TOKENS); /* -1 for a record that no rank has */
+        double first = floor(place[i * 2] / MOST_TOKENS); /* -1: no rank has an answer for the record */
         double last = place[i * 2] - first * MOST_TOKENS;
         r->best[i] = (clt_answer){score[i], -place[i * 2 + 1], (int64_t)first, (int64_t)last};
     }

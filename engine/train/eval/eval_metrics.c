@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Counts predictions by class during an evaluation: finds where the graph has logits and targets, reads both
- * from the device after each micro-batch, and derives top-k accuracy, F1 and Dice from the counts; and for
- * labels of words the figures of entities. */
+ * from the device after each micro-batch, and derives top-k accuracy, F1 and Dice from the counts. For
+ * labels of words it also computes the figures of entities. */
 #include "engine/train/eval/eval_metrics.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@
 struct clt_class_reader {
     clt_class_view view;
     clt_class_counts *counts;
-    bool entities, entities_only; /* they are counted; nothing else is */
+    bool entities, entities_only; /* entities are counted; only entities are counted */
     float *logits;
     void *targets;
 };
@@ -61,7 +61,7 @@ static bool view_classes(const clt_node *loss, const clt_shape *x, const clt_sha
     return true;
 }
 
-/* A model with one logit for each target: yes or no. */
+/* Describes a model that has one logit for each target, yes or no; false if it has not. */
 static bool view_binary(const clt_shape *x, const clt_shape *t, clt_class_view *v)
 {
     int64_t all = clt_shape_elements(x);
@@ -212,7 +212,7 @@ static clt_status make_counts(clt_run *run)
     const clt_class_batch *b = &r->view.batch;
     const char *why;
     if (!clt_class_view_of(config, run->job->model, &r->view,
-                           &why)) /* again: data.micro_batch auto is known now */
+                           &why)) /* again: data.micro_batch auto is known only now */
         CLT_FAIL(CLT_EINTERNAL, "metrics of classes: %s", why);
     const clt_job *job = run->job;
     const clt_source *source = job->train_source ? job->train_source : job->eval_source;

@@ -9,7 +9,7 @@
 #include "engine/report/write/class_counts.h"
 #include "engine/train/run/run.h"
 
-/* Where the logits and the targets of a model's first loss are. */
+/* The tensors of a model's first loss: logits and targets. */
 typedef struct clt_class_view {
     int32_t logits, target; /* tensors of the evaluation plan's graph */
     int64_t classes;
@@ -36,9 +36,9 @@ void clt_eval_classes_free(clt_run *run);
 const clt_class_counts *clt_eval_classes(const clt_run *run);
 clt_class_counts *clt_eval_classes_release(clt_run *run);
 
-/* clt_eval_figure: the figure that `best` (a clt_best) names, NAN if it is unknown; NONE means LOSS.
- * clt_eval_better: true if a is better than b by more than delta. A finite number is better than NAN; NAN is
- * never better. */
+/* clt_eval_figure: the figure that `best` (a clt_best) names, NAN if it is unknown; CLT_BEST_NONE means the
+ * loss. clt_eval_better: true if a is better than b by more than delta. A finite number is better than NAN;
+ * NAN is never better. */
 double clt_eval_figure(const clt_eval_metrics *metrics, int best);
 bool clt_eval_better(int best, double a, double b, double delta);
 const char *clt_eval_figure_name(int best); /* "loss", "mean Dice" */

@@ -12,7 +12,7 @@
 
 #include "engine/ops/op.h"
 
-#define FEW_TARGETS 1024 /* targets per sample up to which evaluations of a training read predictions */
+#define FEW_TARGETS 1024              /* with more targets per sample, training does not read predictions */
 #define MOST_PAIRS ((int64_t)1 << 22) /* pairs of prediction and target kept for correlations: 64 MiB */
 
 /* Sums for one target over the samples of this rank so far. */
@@ -33,7 +33,7 @@ struct clt_regression_reader {
     target_sums *sums;
     double *pairs; /* (n, elements, 2) */
     size_t pairs_capacity;
-    bool too_many; /* there are more than MOST_PAIRS, and the latest ones are not kept */
+    bool too_many; /* there are more than MOST_PAIRS pairs; the later ones were not kept */
 };
 
 /* --- correlations --- */
@@ -86,7 +86,7 @@ static double pearson(const double *x, const double *y, int64_t n)
     return r > 1 ? 1 : r < -1 ? -1 : r;
 }
 
-/* Whether all values are equal; *finite becomes false if one is not finite. */
+/* True if all values are equal; *finite becomes false if one is not finite. */
 static bool all_equal(const double *values, int64_t n, bool *finite)
 {
     bool equal = true;
@@ -154,7 +154,7 @@ clt_status clt_eval_regression_begin(clt_run *run)
     const clt_job *job = run->job;
     if (!r)
         return CLT_OK;
-    if (!r->sums) { /* data.micro_batch auto is known now */
+    if (!r->sums) { /* with data.micro_batch auto the size is known only now */
         const clt_source *source = job->train_source ? job->train_source : job->eval_source;
         if (!find(job->model, r))
             CLT_FAIL(CLT_EINTERNAL, "figures of a regression: the model has changed");
@@ -223,16 +223,16 @@ static clt_status sum_over_ranks(clt_run *run, struct clt_regression_reader *r)
         r->sums[i].spread += mine * away * away;
     }
     r->n = (int64_t)all;
-    /* this sums the means, too, which is meaningless; nothing reads them afterwards */
+    /* this also sums the means, which is meaningless; nothing reads them afterwards */
     return comm_all_reduce(run->options->comm, r->sums,
                            r->elements * (int64_t)(sizeof *r->sums / sizeof(double)), COMM_F64, COMM_SUM);
 }
 
-/* Collects the pairs of all ranks in their order. *all NULL: there are too many. */
+/* Collects the pairs of all ranks, in the order of the ranks. *all is NULL if there are too many. */
 static clt_status gather_pairs(clt_run *run, struct clt_regression_reader *r, double **all, int64_t *samples)
 {
     const int ranks = run->ranks.ranks, rank = run->ranks.rank;
-    CLT_FREED double *counts = NULL; /* samples of each rank; at the end the number of ranks with too_many */
+    CLT_FREED double *counts = NULL; /* samples of each rank; then the number of ranks with too_many */
     CLT_TRY(clt_alloc(&counts, (size_t)ranks + 1, sizeof *counts, "figures of a regression"));
     counts[rank] = (double)r->n;
     counts[ranks] = r->too_many;
@@ -256,7 +256,7 @@ static clt_status gather_pairs(clt_run *run, struct clt_regression_reader *r, do
     return comm_all_reduce(run->options->comm, *all, total * 2, COMM_F64, COMM_SUM); /* other ranks add 0 */
 }
 
-/* Fills in the correlations: the means over the targets of a sample. */
+/* Fills in the correlations, averaged over the targets of a sample. */
 static clt_status correlate(clt_run *run, struct clt_regression_reader *r, clt_eval_metrics *m)
 {
     CLT_FREED double *all = NULL;

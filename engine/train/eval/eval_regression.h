@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Figures of a regression beside its loss: mean absolute error and root of the mean squared error, in the
- * unit of the data's targets even if the model computes in another one, R2, and the correlations of Pearson
- * and Spearman between predictions and targets. The host computes them in
- * double from the predictions of each micro-batch, which it reads from the device. */
+ * Figures of a regression beside its loss: mean absolute error, root of the mean squared error, R2, and the
+ * correlations of Pearson and Spearman between predictions and targets. The two errors are in the unit of
+ * the data's targets even if the model computes in another one. The host computes all figures in double from
+ * the predictions of each micro-batch, which it reads from the device. */
 #ifndef ENGINE_TRAIN_EVAL_EVAL_REGRESSION_H
 #define ENGINE_TRAIN_EVAL_EVAL_REGRESSION_H
 
@@ -11,8 +11,8 @@
 #include "engine/train/run/run.h"
 
 /* To be called after the job is opened and before it is planned. Decides whether evaluations give these
- * figures: they do if the first loss is a regression's, and in a training only with up to 1024 targets a
- * sample. The plan then keeps the prediction. */
+ * figures: they do if the first loss is a regression's; during training only if a sample has at most 1024
+ * targets. The plan then keeps the prediction. */
 clt_status clt_eval_regression_prepare(clt_run *run);
 /* begin: before an evaluation. take: after each micro-batch, whose first `valid_samples` samples count. end:
  * adds up the sums of all ranks and fills in the metrics. All do nothing in a run without these figures. */

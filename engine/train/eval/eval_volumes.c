@@ -22,7 +22,7 @@ struct clt_eval_volumes {
     int64_t waiting;        /* windows in `logits` that are still to be added */
     int64_t volume, window; /* the next window, and its volume */
     clt_slide *slide;       /* class map of that volume; NULL: no window of it was added yet */
-    uint8_t *mask;          /* one plane */
+    uint8_t *mask;          /* mask of one plane */
     clt_dice dice;
     int64_t volumes;
 };

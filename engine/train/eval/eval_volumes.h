@@ -21,7 +21,7 @@ clt_source *clt_eval_volumes_source(const clt_eval_volumes *e);
  * if valid is 0, as before the first micro-batch. */
 clt_status clt_eval_volumes_read(clt_eval_volumes *e, int64_t valid);
 clt_status clt_eval_volumes_add(clt_eval_volumes *e);
-/* Adds up the figures of all ranks and fills in the members volume... of the metrics. */
+/* Adds up the figures of all ranks and fills in the metrics whose names begin with `volume`. */
 clt_status clt_eval_volumes_end(clt_eval_volumes *e, clt_eval_metrics *metrics);
 void clt_eval_volumes_free(clt_eval_volumes *e); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_eval_volumes, clt_eval_volumes_free)

@@ -32,7 +32,7 @@ typedef struct eval_sums {
     double bytes;                         /* length of the text that the target tokens represent */
 } eval_sums;
 
-/* What stays the same in all micro-batches of an evaluation. */
+/* Values that stay the same in all micro-batches of an evaluation. */
 typedef struct eval_pass {
     clt_eval_volumes *volumes; /* or NULL */
     eval_sums *sums;
@@ -100,8 +100,8 @@ void clt_eval_language(double nats, double targets, double bytes, clt_eval_metri
     m->bits_per_byte = bytes > 0 ? nats / log(2) / bytes : NAN;
 }
 
-/* Enqueues the micro-batch that has been fed, with a read of its loss record. waiting: samples of the
- * previous micro-batch, whose predictions are still on the device. */
+/* Enqueues the micro-batch that has been fed, with a read of its loss record. waiting: number of samples of
+ * the previous micro-batch, whose predictions are still on the device. */
 static clt_status run_batch(clt_run *run, const eval_pass *p, const clt_fed *fed, int64_t waiting,
                             float *record)
 {
@@ -113,7 +113,7 @@ static clt_status run_batch(clt_run *run, const eval_pass *p, const clt_fed *fed
     CLT_TRY(clt_eval_classes_take(run, fed->valid_samples));
     CLT_TRY(clt_eval_regression_take(run, fed->valid_samples));
     CLT_TRY(clt_eval_answers_take(run, fed->step * run->job->micro_batch, fed->valid_samples));
-    if (p->bytes) /* counted while the device computes */
+    if (p->bytes) /* the host counts while the device computes */
         p->sums->bytes += bytes_of_batch(run, p->loss, fed);
     return p->volumes ? clt_eval_volumes_add(p->volumes) : CLT_OK;
 }
@@ -157,12 +157,12 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t all, clt_eva
     if (volumes && status == CLT_OK)
         status = clt_eval_volumes_add(volumes);
     clt_run_progress(run, "evaluating", 0, -1);
-    if (!ocl_commands_failed(run->device)) /* otherwise pending reads may still write into this memory */
+    if (!ocl_commands_failed(run->device)) /* otherwise pending reads may still write into `got` */
         free(got);
     return status;
 }
 
-/* Targets of loss `at` beyond the ones that an earlier loss with the same target field counted. */
+/* Number of targets of loss `at`, less those that an earlier loss on the same target field has counted. */
 static int64_t new_targets(const clt_graph *graph, const eval_sums *sums, int at)
 {
     double counted = 0;

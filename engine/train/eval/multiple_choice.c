@@ -48,7 +48,7 @@ static clt_status open_shapes(const clt_tokenizer *tokenizer, int64_t length, in
 typedef struct scoring {
     const clt_choice_items *items;
     clt_run *run;
-    int64_t length, micro, columns, vocab; /* tokens per row, rows at a time, logits, real logits */
+    int64_t length, micro, columns, vocab; /* tokens per row; rows per run; logits, unpadded logits */
     int32_t x, y;                          /* tensors of the fields */
     int32_t *rows;                         /* (micro, length) */
     float *logits;                         /* (micro, length, columns) */
@@ -140,7 +140,7 @@ static clt_status open_model(const clt_run_options *options, clt_source *shapes,
                      "logits of a task");
 }
 
-/* The first choice with the largest score, by itself or per character. */
+/* The first choice with the largest score; `normalised`: with the largest score per character. */
 static int32_t choose(const scoring *s, const clt_choice_item *item, bool normalised)
 {
     int32_t best = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Multiple choice with a language model: of several continuations of a text the model chooses the most likely
- * one. Tasks are read from JSON Lines and scored as lm-evaluation-harness does. */
+ * Multiple choice with a language model: the model chooses the most likely of several continuations of a
+ * text. Tasks are read from JSON Lines and scored as lm-evaluation-harness does. */
 #ifndef ENGINE_TRAIN_EVAL_MULTIPLE_CHOICE_H
 #define ENGINE_TRAIN_EVAL_MULTIPLE_CHOICE_H
 

@@ -124,7 +124,7 @@ void clt_predictor_close(clt_predictor *p)
     free(p);
 }
 
-/* Inputs of type f32 are scaled here, in double, as when training data is read; integers on the device. */
+/* Inputs of type f32 are scaled here, in double, as when training data is read; integers by the device. */
 static clt_status read_scaling(clt_predictor *p)
 {
     const clt_config *c = p->saved->config;
@@ -164,7 +164,7 @@ clt_status clt_predictor_start(clt_predictor *p, const char *device_spec, uint32
 
 const char *clt_predictor_class(const clt_predictor *p, int64_t index)
 {
-    bool yes_no = p->kind == CLT_PREDICT_YES_NO && p->outputs == 1; /* then the classes are "no" and "yes" */
+    bool yes_no = p->kind == CLT_PREDICT_YES_NO && p->outputs == 1; /* the classes are "no" and "yes" */
     return p->kind == CLT_PREDICT_CLASSES || yes_no ? clt_data_facts_class(&p->saved->facts, index) : NULL;
 }
 

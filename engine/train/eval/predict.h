@@ -19,7 +19,7 @@ typedef struct clt_predictor {
     clt_shape input;  /* shape of one sample, as in training */
     clt_dtype dtype;  /* type of the field x */
     int64_t bound;    /* integers of x are indices below this bound; 0: they are numbers */
-    bool texts;       /* the samples are annotated texts: predict_texts.h instead of clt_predictor_run */
+    bool texts;       /* the samples are annotated texts: use predict_texts.h instead of clt_predictor_run */
     bool flattens;    /* the model accepts samples of any shape with the same number of elements */
     int64_t elements; /* numbers of one input sample */
     /* predictions per sample: 1, except for models that predict positions of a sequence */
@@ -32,10 +32,10 @@ typedef struct clt_predictor {
     clt_run_options options;
     clt_run *run;
     int64_t padded;     /* outputs of the model, including padding */
-    double *mean, *std; /* of each number of a sample, which becomes (number - mean) / std */
-    bool classes_first; /* the model's prediction has the outputs as dimension 1, before the positions */
+    double *mean, *std; /* each number of a sample becomes (number - mean) / std */
+    bool classes_first; /* the outputs are dimension 1 of the model's prediction, before the positions */
     void *x;
-    float *y, *row; /* the model's prediction; the outputs of one row, with classes_first */
+    float *y, *row; /* the model's prediction; with classes_first, the outputs of one row */
 } clt_predictor;
 
 /* Finds out what the run predicts, without a device. saved: must be open with its tensors; borrowed.

@@ -42,8 +42,8 @@ static clt_status config_for(const clt_config *run, const char *path, clt_config
     return clt_config_with(run, path, overrides, 4, out);
 }
 
-/* Messages of a source name the key data.path, which the user has not given: puts the file's name in its
- * place. */
+/* Replaces the key data.path, which the user has not given, by the file's name in the message of a
+ * source. */
 static clt_status name_file(clt_status status, const char *path)
 {
     static const char key[] = "data.path";

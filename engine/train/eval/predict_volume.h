@@ -11,7 +11,7 @@
 typedef struct clt_volume_prediction {
     int64_t size[3]; /* depth, height, width */
     int64_t windows;
-    int64_t voxels[256]; /* by class */
+    int64_t voxels[256]; /* number of voxels of each class */
 } clt_volume_prediction;
 
 /* CLT_EUSAGE, with the reason, unless the run predicts a class for each voxel and was trained on volumes

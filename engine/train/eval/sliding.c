@@ -11,8 +11,8 @@
 #include "engine/base/thread.h"
 
 #define SIGMA 0.125          /* standard deviation of the gaussian, as a fraction of the window's size */
-#define LEAST_WEIGHT 1e-3    /* so that voxels in the corner of a single window have a usable weight */
-#define WORTH_A_THREAD 65536 /* additions for which one more thread pays */
+#define LEAST_WEIGHT 1e-3    /* smallest weight, so that a voxel in the corner of a single window counts */
+#define WORTH_A_THREAD 65536 /* number of additions that is worth one more thread */
 
 struct clt_slide {
     clt_windows grid;
@@ -151,7 +151,7 @@ typedef struct adding {
     int64_t at[3];
 } adding;
 
-/* Adds one row along the width, of all classes. z, y: the row's position in the window. */
+/* Adds the logits of all classes for one row along the width. z, y: the row's position in the window. */
 static void add_row(const adding *a, int64_t z, int64_t y)
 {
     clt_slide *s = a->s;

@@ -15,7 +15,7 @@
 
 #define CLT_SLIDE_CLASSES 256 /* most classes of a map, which is u8 */
 
-/* Where the logits of a window lie: class c of voxel v is at c * class_stride + v * voxel_stride. */
+/* Layout of a window's logits: class c of voxel v is at c * class_stride + v * voxel_stride. */
 typedef struct clt_slide_view {
     int64_t classes; /* 1: there is a single logit, and a voxel is of class 1 if it is above 0 */
     int64_t class_stride, voxel_stride;

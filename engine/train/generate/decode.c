@@ -26,11 +26,11 @@ struct clt_decoder {
     clt_run *run;
     int32_t context, used; /* positions in the key-value cache, and how many of them are filled */
     float *logits, *scratch;
-    float *after_prompt;                /* the logits of the first new token, while there are several texts */
-    size_t outputs;                     /* of the model */
+    float *after_prompt;                /* the logits after the prompt, if several texts continue it */
+    size_t outputs;                     /* number of logits of the model */
     int64_t answer_end;                 /* the token that ends an answer in a chat; -1: this is not a chat */
     clt_ids ids;                        /* the prompt, then generated tokens */
-    bool any_text;                      /* a token in `ids` is text; in a chat, a token of the answer */
+    bool any_text;                      /* `ids` holds a token of text; in a chat, a token of the answer */
     const clt_generate_options *wanted; /* options of the text that is being generated */
 };
 
@@ -237,12 +237,12 @@ static clt_status encode_question(clt_decoder *d, const clt_generate_options *o)
     return clt_chat_end_token(&rules, &d->answer_end);
 }
 
-/* Goes back to the state after the prompt: `count` tokens, the last `used` of them in the cache. */
+/* Restores the state after the prompt: `count` tokens, the last `used` of them in the cache. */
 static clt_status begin_again(clt_decoder *d, size_t count, int32_t used, bool any_text, bool cached)
 {
     d->ids.count = count;
     d->any_text = any_text;
-    if (!cached) /* the cache was filled anew since */
+    if (!cached) /* the cache has been refilled since then */
         return prefill(d, count - (size_t)used, false);
     d->used = used;
     memcpy(d->logits, d->after_prompt, d->outputs * sizeof *d->logits);

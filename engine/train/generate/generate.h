@@ -12,7 +12,7 @@ typedef struct clt_sampling {
     int top_k;          /* draw from the k most likely tokens; 0: from all */
     double top_p;       /* draw from the most likely tokens with probabilities that sum to top_p; 1: all */
     uint64_t seed;
-    uint32_t sample; /* number of the text, from 0: each has draws of its own of the same seed */
+    uint32_t sample; /* number of the text, from 0: texts with the same seed have different draws */
 } clt_sampling;
 
 /* Draws one of n tokens. A pure function: the random number depends only on the seed, the number of the text
@@ -20,13 +20,13 @@ typedef struct clt_sampling {
 int clt_sample(const float *logits, int n, const clt_sampling *sampling, uint64_t index, float *scratch);
 
 typedef struct clt_generate_result {
-    int prompt_tokens, new_tokens; /* new_tokens: with the end-of-text token, which is not printed */
+    int prompt_tokens, new_tokens; /* new_tokens includes the end-of-text token, which is not printed */
     bool ended;                    /* the end-of-text token, or the answer's end marker, ended the text */
     double prompt_seconds, new_seconds;
 } clt_generate_result;
 
 typedef struct clt_generate_options {
-    const char *checkpoint;       /* run, checkpoints or step_N folder, or one that save_pretrained wrote */
+    const char *checkpoint;       /* folder: a run, checkpoints, step_N, or written by save_pretrained */
     const char *tokenizer;        /* folder or file of a vocabulary; NULL: the one of the run */
     const char *adapter;          /* folder of PEFT with adapters for the run's model; NULL: none */
     const char *const *overrides; /* "section.key=value" for the config */
@@ -58,7 +58,7 @@ typedef struct clt_generate_options {
 
 /* Continues the prompt with the model of a checkpoint or of a folder of transformers. Config and tokenizer
  * come from there (saved_run.h, start.h); the training data is not needed. When the context is full, its
- * newer half is fed into the model again and generation continues. *result: of the last text.
+ * newer half is fed into the model again and generation continues. *result describes the last text.
  * CLT_ECHECKPOINT; CLT_EDATA (tokenizer); CLT_EUNSUPPORTED if the run trained no language model: the message
  * says what to use instead. */
 clt_status clt_generate(const clt_generate_options *options, clt_generate_result *result);
@@ -81,8 +81,8 @@ struct clt_run *clt_decoder_run(clt_decoder *decoder); /* the run whose store ho
 clt_status clt_decoder_generate(clt_decoder *decoder, const clt_generate_options *options,
                                 clt_generate_result *result);
 
-/* Continues `prompt` `samples` times by n bytes, one text after the other in `out`, with a window model,
- * which predicts the next byte from the last data.window bytes. options->saved: holds the parameters;
+/* Continues `prompt` `samples` times by n bytes with a window model, which predicts the next byte from the
+ * last data.window bytes. out: one text after the other. options->saved: holds the parameters;
  * options->source: shapes of the run's data. CLT_ECONFIG if the model is not a window model over bytes. */
 clt_status clt_sample_window(const clt_run_options *options, const char *prompt, int samples, int n,
                              const clt_sampling *sampling, clt_str *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The probe of merged weights. One decoder serves both models: for the merged weights its adapters are set
- * to zero. */
+ * Probes merged weights. One decoder serves both models: for the merged weights its adapters are set to
+ * zero. */
 #include "engine/train/generate/probe.h"
 
 #include <math.h>
@@ -105,7 +105,7 @@ static clt_status compute(const clt_probe_options *o, clt_decoder *decoder, bool
     return clt_decoder_generate(decoder, &wanted, &result);
 }
 
-/* Frozen weights in 16 bits would be rounded once more, and products in 16 bits would hide the change. */
+/* Computes in f32: frozen weights in 16 bits would be rounded once more, products would hide the change. */
 static clt_status prepare(const clt_probe_options *o)
 {
     clt_config *config = o->saved->config;
@@ -114,8 +114,8 @@ static clt_status prepare(const clt_probe_options *o)
     return clt_config_set(config, "precision.mode", "f32");
 }
 
-/* The change that rounding explains: a share of the largest logit, at least four times the change measured
- * with small models (docs/pretrained.md). In f32 only the order of sums differs. */
+/* The largest change that rounding explains: a share of the largest logit, at least four times the change
+ * measured with small models (docs/pretrained.md). In f32 only the order of sums differs. */
 static double explained(clt_dtype dtype, double largest)
 {
     return largest * (dtype == CLT_F16 ? 0.01 : dtype == CLT_BF16 ? 0.06 : 1e-4);

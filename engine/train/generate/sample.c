@@ -13,8 +13,8 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The smallest logit that may be drawn: the k-th largest, or the one at which the probabilities, from the
- * largest down, add up to top_p, whichever is larger. */
+/* The smallest logit that may be drawn: either the k-th largest, or the one at which the probabilities,
+ * added from the largest down, reach top_p; whichever is larger. */
 static float smallest_kept(const float *logits, int n, const clt_sampling *s, float *sorted)
 {
     double sum = 0, total = 0;

@@ -160,7 +160,7 @@ clt_status clt_bench_programs(const clt_bench_programs_options *options, clt_ben
 {
     CLT_SCOPED(collection) all = {.options = options};
     CLT_SCOPED(ocl_device) *device = NULL;
-    CLT_SCOPED(ocl_tuning) *tuning = NULL; /* the job's plans borrow its records */
+    CLT_SCOPED(ocl_tuning) *tuning = NULL; /* the job's plans borrow the records of `tuning` */
     CLT_SCOPED(clt_job) *job = NULL;
     const char *spec = options->device_spec != NULL ? options->device_spec
                                                     : clt_config_string(options->config, "device.spec");

@@ -22,7 +22,7 @@ typedef struct clt_bench_programs_options {
     const char *device_spec;
     uint32_t caps_mask;
     const char *extra;  /* further options for every build; "" for none */
-    int threads;        /* concurrent builds; 0: as many as for a training */
+    int threads;        /* concurrent builds; 0: the number that a training uses */
     const char *folder; /* NULL, or where logs and binaries are kept */
     /* Called on any thread, never concurrently. begin: before the first build; each: after a build. */
     void (*begin)(void *context, const ocl_device_desc *device, size_t count);
@@ -33,7 +33,7 @@ typedef struct clt_bench_programs_options {
 typedef struct clt_bench_programs_sum {
     size_t count, failed;
     size_t spilled;      /* programs whose kernels spill registers, as far as the compiler says */
-    double seconds;      /* from the first build to the end of the last one */
+    double seconds;      /* time from the first build to the end of the last one */
     double sum, largest; /* seconds of all builds added up, and of the slowest one */
 } clt_bench_programs_sum;
 /* Opens the device, plans the config and builds the programs of both plans. json: the record. A program that

@@ -16,7 +16,7 @@
 #include "engine/train/inspect/watch.h"
 #include "engine/train/run/run.h"
 
-#define METERED 50  /* steps, fewer when a step has many commands; every second one is metered */
+#define METERED 50  /* steps of which half are metered; fewer when a step has many commands */
 #define PROFILED 10 /* most steps profiled */
 #define WAITED 5
 
@@ -29,7 +29,7 @@ typedef struct bench {
     double host_ms; /* the main thread's CPU time per step */
     double inside_ms, outside_ms, calls;
     double busy, h2d_gbs, d2h_gbs;    /* NAN: unknown */
-    double phase_ms[CLT_PHASE_COUNT]; /* per step */
+    double phase_ms[CLT_PHASE_COUNT]; /* time of each phase per step */
     double feed_ms;
     int64_t next; /* number of the step to enqueue next */
 } bench;
@@ -140,7 +140,7 @@ static void write_text(const bench *b, double step_ms, double samples, clt_str *
             clt_str_printf(text, "  %-13s %9.3f ms\n", clt_phase_name((clt_phase)p), b->phase_ms[p]);
 }
 
-/* Writes what building the programs cost: in total, and for each program on the thread that built it. */
+/* Writes how long building the programs took: in total, and for each program on its thread. */
 static clt_status write_programs(const clt_run *run, clt_json_writer *w)
 {
     CLT_FREED ocl_program_info *list = NULL;
@@ -154,7 +154,7 @@ static clt_status write_programs(const clt_run *run, clt_json_writer *w)
         loaded += list[i].from_cache;
         seconds += list[i].seconds;
     }
-    clt_jw_kint(w, "built", (int64_t)count); /* includes programs of the probes */
+    clt_jw_kint(w, "built", (int64_t)count); /* number that includes programs of the probes */
     clt_jw_kint(w, "from_cache", loaded);
     clt_jw_kint(w, "binaries_refused", (int64_t)counters.binaries_refused);
     clt_jw_kdouble(w, "seconds", seconds);

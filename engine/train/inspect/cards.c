@@ -23,7 +23,7 @@ const clt_card clt_cards[] = {
     {"MI300X", 0, 304, 192, 5300, 163.4, 0, 0},        {0}};
 
 #define DRIVER_SHARE 0.05   /* share of the memory that the driver keeps */
-#define LAUNCH_SECONDS 3e-6 /* between the starts of two kernels in a row */
+#define LAUNCH_SECONDS 3e-6 /* time between the starts of two consecutive kernels */
 #define LARGEST_SHARE 4     /* NVIDIA's driver limits one buffer to a quarter of the memory */
 #define GIB 1073741824.0
 
@@ -97,7 +97,7 @@ ocl_device_desc clt_card_device(const clt_card *c)
 }
 
 typedef struct rates {
-    double f32, units, bytes; /* per second */
+    double f32, units, bytes; /* limits: flops, flops of matrix units, bytes; each per second */
 } rates;
 
 static bool uses_units(const ocl_command *command)

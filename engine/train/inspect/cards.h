@@ -14,7 +14,7 @@ typedef struct clt_card {
      * use */
     int generation;
     int compute_units;
-    double memory_gib; /* as the driver reports it */
+    double memory_gib; /* memory that the driver reports */
     double gbs;        /* memory bandwidth, GB/s */
     double f32_tflops; /* without matrix units */
     /* with matrix units, without sparsity and with sums in f32; 0: it has no such units for the type */

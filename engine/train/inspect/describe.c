@@ -33,7 +33,7 @@ static clt_status limit(ocl_device_desc *desc, bool generic)
     return CLT_OK;
 }
 
-/* planned: the device, which is then not searched for; or NULL. */
+/* Finds the device to plan for. planned: that device, if the caller has chosen it; otherwise NULL. */
 static clt_status find_device(const clt_config *config, const char *spec, const ocl_device_desc *planned,
                               uint32_t caps, clt_described_device *out)
 {

@@ -10,7 +10,7 @@
 /* The device that the description is made for. */
 typedef struct clt_described_device {
     ocl_device_desc desc;
-    bool generic; /* not a real device, but one like most GPUs, with 8 GiB; or clt_describe_planned's */
+    bool generic; /* no real device: one like most GPUs, with 8 GiB, or clt_describe_planned's */
     /* with `generic`: why there is no real device, or "" if the user asked for the generic one */
     char why[512];
 } clt_described_device;
@@ -21,7 +21,7 @@ typedef struct clt_description {
     struct ocl_tuning *tuning; /* owned; the records that the job's plans borrow */
     clt_memory_report memory;
     int64_t largest;         /* largest data.micro_batch that fits, 0: none */
-    uint64_t activations[3]; /* bytes by clt_recompute */
+    uint64_t activations[3]; /* bytes for each value of clt_recompute */
 } clt_description;
 
 /* Describes the device that `train` would use: `spec` (NULL: device.spec of the config, else the default
@@ -30,7 +30,7 @@ typedef struct clt_description {
  * are checked before any device is opened. ranks: describes one rank of a job with `ranks` ranks. */
 clt_status clt_describe(const clt_config *config, const char *spec, uint32_t caps, int ranks,
                         clt_description **out);
-/* The same for a device that is not here: `device` describes it. */
+/* Describes the job for a device that this machine need not have, described by `device`. */
 clt_status clt_describe_planned(const clt_config *config, const ocl_device_desc *device, uint32_t caps,
                                 int ranks, clt_description **out);
 void clt_description_close(clt_description *d); /* NULL is fine */

@@ -32,7 +32,7 @@ static void add_number(clt_model_inputs *inputs)
     inputs->field[inputs->n_fields++] = (clt_model_field){"y", CLT_F32, clt_shape_make(0, NULL), -1};
 }
 
-/* Adds the fields of a bert, by its head. Only the weights tell how many classes a classifier has. */
+/* Adds the fields that a bert's head needs. Only the weights tell how many classes a classifier has. */
 static void bert_fields(const clt_config *config, const clt_safetensors *file, clt_model_inputs *inputs)
 {
     const char *head = clt_config_string(config, "model.head");
@@ -75,7 +75,7 @@ static clt_status graph_of(const clt_config *config, const clt_safetensors *file
 
 #define MAX_TYPES 8
 
-/* Counts the tensors of each type. A type is any name that the file gives. */
+/* Counts the tensors of each type, under any name that the file gives a type. */
 static void list_types(const clt_safetensors *file, clt_folder_facts *out)
 {
     const char *type[MAX_TYPES];
@@ -152,7 +152,7 @@ clt_status clt_folder_look(const char *path, clt_pretrained *p, clt_folder_facts
     describe_model(presets, out);
     const clt_config_preset *stops = preset_of(presets, "model.stop_tokens");
     snprintf(out->stops, sizeof out->stops, "%.299s", stops ? stops->value : "");
-    for (size_t i = 0; i < graph->n_params; i++) { /* without the rows that pad a vocabulary */
+    for (size_t i = 0; i < graph->n_params; i++) { /* count without the rows that pad a vocabulary */
         clt_shape shape = clt_param_file_shape(&graph->params[i]);
         out->parameters += clt_shape_elements(&shape);
     }

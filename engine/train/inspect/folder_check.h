@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a folder of transformers contains, and whether its parts belong together: the tensors of its weights
- * and the model that its config.json describes, the tokenizer and the model. Needs no data and no device. */
+ * Checks what a folder of transformers contains and whether its parts fit together: the tensors of its
+ * weights and the model of its config.json, the tokenizer and the model. Needs no data and no device. */
 #ifndef ENGINE_TRAIN_INSPECT_FOLDER_CHECK_H
 #define ENGINE_TRAIN_INSPECT_FOLDER_CHECK_H
 
 #include "engine/pretrained/pretrained.h"
 
 typedef struct clt_folder_facts {
-    char model[240];       /* its keys: "type \"llama\", layers 2, heads 4, ..." */
+    char model[240];       /* the model's keys: "type \"llama\", layers 2, heads 4, ..." */
     int64_t parameters;    /* values that the model learns */
-    int files, tensors;    /* of the weights */
+    int files, tensors;    /* number of files and of tensors of the weights */
     char types[200];       /* "F32", or "BF16 (290 tensors), F32 (2)" */
     bool has_tokenizer;    /* a tokenizer lies beside the weights */
-    char tokenizer[300];   /* its description, or "none lies beside the weights" */
+    char tokenizer[300];   /* description of the tokenizer, or "none lies beside the weights" */
     int64_t unused_rows;   /* rows of the model that no token of that tokenizer uses */
-    char special_ids[600]; /* what contradicts the special ids of config.json, "" if nothing does */
+    char special_ids[600]; /* contradictions to the special ids of config.json, "" if there are none */
     char stops[300];       /* ids at which generated texts end, as JSON; "": only the tokenizer's end token */
-    char chat[300];        /* the name of the known chat template, or why there is none */
+    char chat[300];        /* name of the known chat template, or why there is none */
 } clt_folder_facts;
 
 /* Reads the facts; path: the folder of `p`. CLT_EDATA: the tokenizer or the chat template cannot be read, or

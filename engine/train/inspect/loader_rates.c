@@ -86,7 +86,7 @@ static clt_status measure_all(const clt_bench_loader_options *b, clt_job *job)
     const clt_update_order order = {0};
     int64_t given = clt_config_int(b->config, "data.workers");
     int cores = clt_cpu_count();
-    ocl_desc_generic(&desc); /* data.micro_batch auto: what fits a usual GPU */
+    ocl_desc_generic(&desc); /* for data.micro_batch auto: the size that fits a typical GPU */
     CLT_TRY(clt_job_choose_micro_batch(job, &desc, &order));
     b->begin(b->context, job->train_source);
     if (given >= 1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The start-up table's rows. */
+ * Makes the rows of the start-up table. */
 #include "engine/train/inspect/startup.h"
 
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static void add_device(table *t, const ocl_device_desc *d)
     technical(t);
 }
 
-/* Which storage type precision.mode auto has chosen, and why; "" if the config names the type. */
+/* Says which storage type precision.mode auto has chosen, and why; "" if the config names the type. */
 static const char *why_storage(const clt_job *job)
 {
     if (clt_config_choice(job->config, "precision.mode") != CLT_PRECISION_AUTO)
@@ -99,7 +99,7 @@ static void add_weights(table *t, const clt_run *run)
             w->file, clt_hash64_text(w->hash, hash), w->notes[0] ? "; " : "", w->notes);
 }
 
-/* Says which parameters start with values of their own: those that --init-skip names, and new adapters. */
+/* Says which parameters are not read from a file: the ones that --init-skip names, and new adapters. */
 static void add_kept(table *t, const clt_weights_taken *w)
 {
     int names = w->kept_names[0] ? 1 : 0;
@@ -330,7 +330,7 @@ int clt_startup_job_rows(const clt_job *job, const char *resumed, const clt_weig
     add_job(&t, job, &job->desc, NULL, taken);
     if (resumed && strcmp(resumed, "auto") != 0 && clt_run_record_load(resumed, &record) == CLT_OK)
         add_step_time(&t, job, record);
-    clt_error_clear(); /* the row is left out */
+    clt_error_clear(); /* skip the row */
     clt_run_record_free(record);
     return t.count;
 }

@@ -76,7 +76,7 @@ static clt_status make_trace(clt_watch *w, size_t commands)
     size_t micro = (size_t)w->run->job->accumulation, steps = CLT_WATCH_TRACE_STEPS;
     place_window(w, commands);
     CLT_TRY(clt_trace_create(CLT_WATCH_TRACE_SLICES + 2 * steps, &w->trace));
-    /* a span of each loader thread for every micro-batch, and what the host does */
+    /* room for a span of each loader thread for every micro-batch, and for spans of the host */
     size_t workers = (size_t)w->options.workers;
     size_t spans = 1024 + steps * (16 + micro * (8 + workers));
     CLT_TRY(clt_spans_create(spans < CLT_WATCH_TRACE_SLICES ? spans : CLT_WATCH_TRACE_SLICES, &w->spans));
@@ -87,8 +87,8 @@ static clt_status make_trace(clt_watch *w, size_t commands)
 static clt_status start(clt_watch *w)
 {
     const clt_plan *plan = w->run->job->train;
-    /* commands, two transfers per micro-batch and per sum, the reporter's reads, and a snapshot of all
-     * tensors */
+    /* room for commands, two transfers per micro-batch and per sum, the reporter's reads, and a snapshot of
+     * all tensors */
     size_t commands = clt_plan_commands(plan) + 2 * (size_t)w->run->job->accumulation + 2 * plan->n_sums + 4;
     size_t capacity = commands * (size_t)(w->options.depth + 2) + 3 * plan->graph->n_params + 8;
     clt_status status = ocl_record_start(w->run->device, capacity);
@@ -121,7 +121,7 @@ void clt_watch_destroy(clt_watch *w)
 {
     if (!w)
         return;
-    clt_feed_destroy(w->run->feed); /* the feed's and the communication thread write into the spans */
+    clt_feed_destroy(w->run->feed); /* threads of the feed and of communication write into the spans */
     clt_sync_drain(w->run->sync);
     w->run->feed = NULL;
     if (w->recording)
@@ -256,7 +256,7 @@ static void add_sums(step_sums *sums, const clt_step_times *t, double data_ms)
     sums->data_ms += data_ms;
 }
 
-/* Adds what the host knows of a step, when the device gives no times. */
+/* Adds the figures that the host knows of a step, for a device that gives no times. */
 static void add_plain(step_sums *sums, const clt_step_metrics *m)
 {
     sums->steps++;
@@ -305,7 +305,7 @@ void clt_watch_measure_limits(clt_watch *w)
     ocl_record_set(w->run->device, OCL_RECORD_OFF, INT64_MAX);
     w->profile->have_limits =
         ocl_measure_limits(w->run->device, LIMITS_SECONDS, &w->profile->limits) == CLT_OK;
-    if (!w->profile->have_limits) /* for instance no memory for test arrays: no percentages */
+    if (!w->profile->have_limits) /* unknown, perhaps for lack of memory: the profile has no percentages */
         clt_error_clear();
 }
 

@@ -17,7 +17,7 @@
 #define CLT_WATCH_TRACE_SLICES 60000
 
 typedef struct clt_watch_options {
-    bool profile;       /* CLT_EUNSUPPORTED without time stamps */
+    bool profile;       /* CLT_EUNSUPPORTED if the device gives no time stamps */
     bool trace;         /* only with profile */
     int64_t trace_from; /* first step of the trace, from 0; < 0: the run's fourth */
     int64_t first_step, last_step;
@@ -39,9 +39,9 @@ void clt_watch_mode(clt_watch *watch, bool every_command, int meter_every);
 /* To be called before and after clt_step. */
 void clt_watch_begin(clt_watch *watch, int64_t step);
 void clt_watch_end(clt_watch *watch, int64_t step);
-/* Other work (such as an evaluation) came between two steps, and all steps have been digested: the time of
- * the next step begins with its own first command. pause: commands from now until the next step belong to no
- * step. */
+/* To be called when other work, such as an evaluation, came between two steps, and all steps have been
+ * digested: the time of the next step begins with its own first command. pause: commands from now until the
+ * next step belong to no step. */
 void clt_watch_break(clt_watch *watch, bool pause);
 /* To be called when step `step` has ended: fills in device_busy, h2d_gbs, d2h_gbs and, with several ranks,
  * comm_exposed_ms; reads data_ms. */
@@ -59,8 +59,8 @@ bool clt_watch_host(const clt_watch *watch, double *inside_ms, double *outside_m
 /* First and last step of the trace, counted from 0; false: there is no trace. */
 bool clt_watch_trace_window(const clt_watch *watch, int64_t *first, int64_t *last);
 clt_status clt_watch_trace(clt_watch *watch, clt_str *out);
-/* The advice; "" if there is none. utilization: share of the time in which the device was used, as its driver
- * counts, for devices without time stamps; NAN: unknown. */
+/* Writes the advice; "" if there is none. utilization: share of the time in which the device was used, as
+ * its driver counts, for devices without time stamps; NAN: unknown. */
 void clt_watch_advice(clt_watch *watch, double utilization, char *text, size_t size);
 
 #endif

@@ -196,7 +196,7 @@ static clt_status check_scale(const comparison *c)
              c->saved->path, was, clt_double_text(now, is), was);
 }
 
-/* Whether a key that the figure of checkpoint.best depends on has changed its value. */
+/* True if the value of a key has changed on which the figure of checkpoint.best depends. */
 static bool figure_differs(const clt_config *was, const clt_config *is)
 {
     int best = clt_config_choice(is, "checkpoint.best");
@@ -323,7 +323,7 @@ static void tell_batch(const clt_continuation *c, const clt_job *job, char *text
              job->global_batch, CLT_PLURAL(job->global_batch), job->micro_batch, c->micro_before);
 }
 
-/* Whether the model has norms that take statistics over a micro-batch. */
+/* True if the model has norms that take statistics over a micro-batch. */
 static bool has_batch_norm(const clt_job *job)
 {
     for (size_t i = 0; i < job->model->n_nodes; i++)

@@ -17,8 +17,8 @@ typedef struct clt_resumed {
     const char *name;      /* the folder as the options name it; "": nothing is resumed */
     char path[1024];       /* the checkpoint's folder, the same on all ranks; "": none, the run is new */
     clt_checkpoint *saved; /* open until its values are loaded; NULL: none */
-    int64_t micro_batch;   /* chosen by data.micro_batch auto in the run that is resumed; 0: unknown */
-    int64_t global_batch;  /* samples of a step of the run that is resumed; 0: unknown */
+    int64_t micro_batch;   /* size that data.micro_batch auto chose in the run that is resumed; 0: unknown */
+    int64_t global_batch;  /* samples per step in the run that is resumed; 0: unknown */
 } clt_resumed;
 
 typedef struct clt_continuation {
@@ -26,12 +26,12 @@ typedef struct clt_continuation {
     bool rate_changed;
     double rate_before, rate_now, decay_before, decay_now;
     int64_t micro_before; /* micro-batch of the saved run; 0: unknown */
-    /* over how many samples batch norms take their statistics: a micro-batch, or with
-     * parallel.sync_batch_norm the ones of all ranks; before 0: unknown */
+    /* number of samples over which batch norms take their statistics: a micro-batch, or with
+     * parallel.sync_batch_norm the micro-batches of all ranks; norm_before 0: unknown */
     int64_t norm_before, norm_now;
     bool longer; /* the run was to end after steps_before and is now to end after steps_now */
     int64_t steps_before, steps_now;
-    clt_schedule schedule_before; /* of the saved run; valid if `longer` */
+    clt_schedule schedule_before; /* schedule of the saved run; valid if `longer` */
     bool data_moved;              /* the config names other files with the same content */
     bool data_changed;            /* the config names the same files, but their content has changed */
     bool eval_changed;            /* the content of the evaluation data has changed */
@@ -45,8 +45,8 @@ typedef struct clt_continuation {
  * compared. */
 clt_status clt_continuation_check(const clt_checkpoint *saved, const clt_job *job, clt_continuation *out);
 
-/* Writes line `index` of what the user is told, without a newline; *warning: the line is a warning. Returns
- * false if there is no such line. update: number of updates so far. */
+/* Writes line `index` of what the user should know, without a newline; *warning: the line is a warning.
+ * Returns false if there is no such line. update: number of updates so far. */
 bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_t step, uint32_t update,
                            int index, bool *warning, char *text, size_t size);
 

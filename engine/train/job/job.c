@@ -274,7 +274,7 @@ clt_status clt_job_plan_eval(clt_job *job)
     clt_graph *graph;
     CLT_TRY(model_graph(job, &graph, &job->prediction));
     clt_graph_tensor(graph, job->prediction)->is_output =
-        job->predicts || clt_volumes_windowed(job->eval_source); /* Dice is computed from it */
+        job->predicts || clt_volumes_windowed(job->eval_source); /* Dice is computed from the prediction */
     clt_plan_options options = plan_options(job, CLT_PLAN_EVAL);
     options.layout = job->train ? job->train->layout : NULL;
     return clt_plan_compute(graph, &job->desc, &options, &job->eval);
@@ -382,7 +382,7 @@ clt_status clt_job_set_micro_batch(clt_job *job, int64_t micro_batch)
     return decide_sizes(job);
 }
 
-/* Whether a `cast` converts the tensor, perhaps after layers that only move elements. */
+/* True if a `cast` converts the tensor, perhaps after layers that only move elements. */
 static bool is_cast(const clt_graph *graph, int32_t tensor)
 {
     for (size_t i = 0; i < graph->n_nodes; i++) {
@@ -526,7 +526,7 @@ clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc,
 clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc)
 {
     bool train = job->train != NULL, eval = job->eval != NULL;
-    clt_plan_destroy(job->eval); /* borrows the training plan's layout */
+    clt_plan_destroy(job->eval); /* first: it borrows the training plan's layout */
     clt_plan_destroy(job->train);
     job->train = job->eval = NULL;
     bool other_caps = job->desc.caps != desc->caps;
@@ -534,7 +534,7 @@ clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc)
     clt_job_view(job->config, &job->desc);
     if (job->kind == CLT_JOB_DECODE)
         return plan_decode(job);
-    if (other_caps) /* precision.mode auto and tf32 depend on them */
+    if (other_caps) /* precision.mode auto and tf32 depend on the capabilities */
         read_precision(job);
     return clt_job_plan_both(job, train, eval);
 }
@@ -543,7 +543,7 @@ void clt_job_destroy(clt_job *job)
 {
     if (!job)
         return;
-    clt_plan_destroy(job->eval); /* borrows the training plan's layout */
+    clt_plan_destroy(job->eval); /* first: it borrows the training plan's layout */
     clt_plan_destroy(job->train);
     clt_graph_destroy(job->model);
     if (!job->borrowed) {

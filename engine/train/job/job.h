@@ -41,15 +41,15 @@ typedef struct clt_job {
     int64_t recorded_micro;  /* micro_batch of the run that is resumed; 0: unknown */
     int64_t recorded_global; /* global_batch of the run that is resumed; 0: unknown */
     bool told_tf32;          /* it was reported that the device has no tf32 */
-    int32_t ranks, rank;     /* rank: of this process, to be set before clt_job_plan */
+    int32_t ranks, rank;     /* number of ranks; rank of this process, to be set before clt_job_plan */
     int32_t accumulation;    /* most micro-batches that a rank computes in a step (clt_job_share) */
     uint64_t seed;
     clt_schedule schedule;
     clt_update_spec update;
-    clt_update_order order; /* how updates add up, the same on all ranks */
+    clt_update_order order; /* order of the sums in updates, the same on all ranks */
     clt_recompute recompute;
     bool transient;         /* plans keep no derived tensors, to save memory */
-    clt_dtype storage;      /* of activations: f32, f16 or bf16 */
+    clt_dtype storage;      /* type of activations: f32, f16 or bf16 */
     float loss_scale;       /* initial value, if update.scaling is on */
     clt_plan *train, *eval; /* eval exists if there is evaluation data, or if only evaluation is wanted */
     int64_t context;        /* DECODE: longest sequence */
@@ -59,7 +59,7 @@ typedef struct clt_job {
 
 /* Data of a job that the config does not describe. Everything is borrowed. */
 typedef struct clt_job_data {
-    clt_source *source;          /* for training and evaluation; NULL: the config's */
+    clt_source *source;          /* source for training and evaluation; NULL: the config's */
     const clt_data_facts *facts; /* EVAL: facts about the training data, used instead of it; or NULL */
     /* Facts about the table of the run that is resumed or whose weights are loaded; NULL: `facts`, or they
      * are learned from the data. begins: only weights are loaded, so `known` is used only if the config
@@ -73,16 +73,16 @@ typedef struct clt_job_data {
     bool predicts;
     /* with data.micro_batch auto: the micro-batch of the run that is resumed, kept if it fits; 0: none */
     int64_t micro_batch;
-    int64_t global_batch; /* of the run that is resumed, kept if the config gives none; 0: unknown */
+    int64_t global_batch; /* global batch of the resumed run, kept if the config gives none; 0: unknown */
 } clt_job_data;
-/* clt_job_open: everything that needs no device: data, batch sizes, schedule, model. Mistakes in them are
- * found here, before a device is opened or a kernel built. */
+/* clt_job_open does everything that needs no device: data, batch sizes, schedule, model. Mistakes in them
+ * are found here, before a device is opened or a kernel built. */
 clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int ranks, clt_job_kind kind,
                         clt_job **out);
 /* For data.micro_batch auto, after clt_job_open and before clt_job_plan. find: the recorded micro-batch if
- * this device has memory for it, else the largest that fits, else the smallest that is allowed; without auto
- * it is the config's. set: takes that one, or a smaller one that ranks have agreed on, and decides steps and
- * schedule again. choose: both, for one rank; does nothing without auto. */
+ * this device has memory for it, else the largest that fits, else the smallest that is allowed; without
+ * auto, the config's. set: takes the micro-batch found, or a smaller one that ranks have agreed on, and
+ * decides steps and schedule again. choose: find and set for one rank; does nothing without auto. */
 clt_status clt_job_find_micro_batch(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order,
                                     int64_t *out);
 clt_status clt_job_set_micro_batch(clt_job *job, int64_t micro_batch);
@@ -99,9 +99,9 @@ clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc,
                           clt_job **out);
 void clt_job_destroy(clt_job *job);
 CLT_SCOPED_POINTER(clt_job, clt_job_destroy)
-/* Limits a device description to what plans and tuning may know. The number of compute units decides how
- * sums are cut into pieces, and ranks divide the cores of a CPU; so with parallel.rank_invariant all CPUs
- * get the same. */
+/* Limits a device description to what plans and tuning may know. With parallel.rank_invariant all CPUs get
+ * the same number of compute units: it decides how sums are cut into pieces, and ranks divide the cores of a
+ * CPU. */
 void clt_job_view(const clt_config *config, ocl_device_desc *desc);
 /* Plans the same job with the same sources again, for a device description with other tuning records or with
  * fewer capabilities and variants. */
@@ -109,7 +109,7 @@ clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc);
 /* CLT_EDEVMEM, before anything is allocated, if the plans need more memory than the device can give; the
  * message names the largest part and the largest data.micro_batch that fits. */
 clt_status clt_job_check_memory(const clt_job *job);
-/* Whether the same job with these batch sizes fits into desc.usable_bytes; accumulation follows from
+/* Checks whether the same job with these batch sizes fits into desc.usable_bytes; accumulation follows from
  * them. */
 clt_status clt_job_fits(const clt_job *job, int64_t micro_batch, int64_t global_batch, bool *fits);
 /* Bytes of activations of the training and evaluation plans with another value of train.recompute. */
@@ -130,19 +130,19 @@ clt_status clt_job_read_batch(clt_job *job);
 clt_status clt_job_check_batch(clt_job *job);
 /* Number of micro-batches that the rank with the most of them computes in a step. */
 int32_t clt_job_most(const clt_job *job);
-/* job_targets.c: whether there are losses on y, and all of them are regression losses; CLT_EDATA if the
- * targets of a source (NULL: none) do not suit the losses. */
+/* job_targets.c. is_regression: true if there are losses on y, and all of them are regression losses.
+ * check_targets: CLT_EDATA if the targets of a source (NULL: none) do not suit the losses. */
 bool clt_job_is_regression(const clt_graph *graph);
 /* CLT_EDATA if a field of the source holds an index that the graph does not accept; reads the whole field. */
 clt_status clt_job_check_indices(const clt_graph *graph, const clt_source *source);
 clt_status clt_job_check_targets(const clt_graph *graph, const clt_source *source);
 /* Number of ranks that have clt_job_most micro-batches in a step; the others have one fewer. */
 int32_t clt_job_present(const clt_job *job);
-/* Whether a micro-batch of this size divides the given global batch so that every rank has one. */
+/* True if a micro-batch of this size divides the given global batch so that every rank has one. */
 bool clt_job_allows_micro_batch(const clt_job *job, int64_t micro_batch);
 /* The largest micro-batch that is tried if no global batch is given. */
 int64_t clt_job_most_micro_batch(const clt_job *job);
-/* job.c, for job_fits.c: notes the device and the order of the update. */
+/* job.c, for job_fits.c: sets the job's device and the order of its updates. */
 void clt_job_see(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order);
 /* job.c, for job_fits.c: make the plan of training, and of evaluation. */
 clt_status clt_job_plan_train(clt_job *job);
@@ -166,7 +166,7 @@ double clt_job_rate_factor(const clt_config *config, int64_t global_batch);
 /* Warns if warm-up or final decay had to be shortened, or if a batch is larger than the data. */
 void clt_job_warn_of_length(const clt_job *job);
 clt_schedule clt_job_schedule(const clt_config *config, int64_t steps, int64_t global_batch);
-/* How many trained parameters (neither frozen nor buffers) have weight decay. Needs the training plan. */
+/* Trained parameters (neither frozen nor buffers) that decay, and all of them. Needs the training plan. */
 typedef struct clt_decay_counts {
     int64_t elements, all_elements;
     int tensors, all_tensors;
@@ -183,8 +183,8 @@ void clt_job_table(const clt_job *job, float *table);
 clt_status clt_job_graph(const clt_config *config, const clt_source *source, int64_t micro_batch,
                          clt_graph **graph, int32_t *prediction);
 
-/* Fails with CLT_ECONFIG, since one of two types of inputs is bytes, which data.scale 0 multiplies by
- * `scale`, and the other is not. what: for the message, "evaluating". */
+/* Fails with CLT_ECONFIG: one of two types of inputs is bytes, which data.scale 0 multiplies by `scale`, and
+ * the other one is not. what: a word for the message, "evaluating". */
 clt_status clt_refuse_scale(const char *what, clt_dtype now, clt_dtype then, double scale);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The batch of a job: micro-batches of a step, which of them each rank computes, and the number of steps. */
+ * Computes a job's batch: micro-batches of a step, which ones each rank computes, and the number of
+ * steps. */
 #include "engine/train/job/job.h"
 
 #include <float.h>
@@ -28,7 +29,7 @@ clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t glob
 {
     *out = clt_config_int(config, "train.steps");
     if (*out == 0) {
-        /* 0.29 epochs of 100 samples are 29 steps, though 0.29 is a little less than that in binary */
+        /* 0.29 epochs of 100 samples must be 29 steps, though 0.29 is a little less than that in binary */
         double steps = clt_config_float(config, "train.epochs") * (double)samples / (double)global_batch *
                        (1 + 4 * DBL_EPSILON);
         *out = steps < 1 ? 1 : steps > (double)(INT64_C(1) << 53) ? INT64_C(1) << 53 : (int64_t)floor(steps);
@@ -110,7 +111,7 @@ int32_t clt_job_most(const clt_job *job)
 }
 
 /* With parallel.rank_invariant a binary tree adds gradients over all micro-batches of a step. Every rank
- * needs an equal part of it, so ranks and micro-batches must be powers of two in number. */
+ * computes an equal part of the tree, so the numbers of ranks and of micro-batches must be powers of two. */
 static clt_status check_tree(const clt_job *job, int64_t micro_batches)
 {
     if ((micro_batches & (micro_batches - 1)) != 0)
@@ -132,7 +133,7 @@ static clt_status check_tree(const clt_job *job, int64_t micro_batches)
     return CLT_OK;
 }
 
-/* Whether a step can have `parts` micro-batches. */
+/* True if a step can have `parts` micro-batches. */
 static bool allows_parts(const clt_job *job, int64_t parts)
 {
     bool tree = clt_config_bool(job->config, "parallel.rank_invariant") && job->kind != CLT_JOB_EVAL;
@@ -191,7 +192,7 @@ clt_status clt_job_check_batch(clt_job *job)
                : CLT_OK;
 }
 
-/* A resumed run whose config gives no global batch keeps the one it has, if its ranks can share it. */
+/* A resumed run whose config gives no global batch keeps the saved run's, if its ranks can share it. */
 static void keep_global(clt_job *job)
 {
     int64_t kept = job->recorded_global;
@@ -215,7 +216,7 @@ static void begin_auto(clt_job *job)
         job->micro_batch = clt_job_next_micro_batch(job, INT64_MAX);
     else
         job->micro_batch = any;
-    if (job->micro_batch == 0) /* none is allowed: the check of this one reports that */
+    if (job->micro_batch == 0) /* no size is allowed: clt_job_check_batch reports that */
         job->micro_batch = job->given_global;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What fits into a device's memory: micro-batches are tried by planning with them, and derived tensors are
- * kept where there is room for them. */
+ * Finds what fits into a device's memory: tries micro-batches by planning with them, and keeps derived
+ * tensors where there is room for them. */
 #include "engine/train/job/job.h"
 
 static uint64_t need(const clt_job *job)
@@ -23,20 +23,20 @@ clt_status clt_job_plan_both(clt_job *job, bool train, bool eval)
     bool keeps = (job->train && job->train->n_derived) || (job->eval && job->eval->n_derived);
     if (!keeps || need(job) <= job->desc.usable_bytes)
         return CLT_OK;
-    clt_plan_destroy(job->eval); /* borrows the training plan's layout */
+    clt_plan_destroy(job->eval); /* first: it borrows the training plan's layout */
     clt_plan_destroy(job->train);
     job->train = job->eval = NULL;
     job->transient = true;
     return plan_both(job, train, eval);
 }
 
-/* Which plans a job has, or would have if they fit into memory. */
+/* The plans that a job has, or would have if they fitted into memory. */
 typedef struct wanted_plans {
     bool train, eval;
 } wanted_plans;
 
-/* Plans again with another micro-batch; *fits is false when that plan does not fit. Fails only for lack of
- * host memory, which says nothing about the device's. */
+/* Plans again with another micro-batch; *fits is false when that plan does not fit into the device's memory.
+ * Fails only if the host lacks memory. */
 static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int64_t micro, bool *fits)
 {
     clt_job trial = *job;
@@ -103,14 +103,13 @@ clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out)
     return largest_micro_batch(job, (wanted_plans){job->train != NULL, job->eval != NULL}, out);
 }
 
-/* Which plans the job is to have. */
+/* The plans that the job is to have. */
 static wanted_plans wanted_of(const clt_job *job)
 {
     return (wanted_plans){job->kind != CLT_JOB_EVAL, job->eval_source != NULL};
 }
 
-/* When a single buffer of the plan is too large for the device, the error names a micro-batch that would
- * fit. */
+/* Adds a micro-batch that would fit to the error, which says that the device lacks memory. */
 clt_status clt_job_name_what_fits(const clt_job *job)
 {
     clt_error error;
@@ -136,7 +135,7 @@ clt_status clt_job_find_micro_batch(clt_job *job, const ocl_device_desc *desc, c
         CLT_TRY(micro_batch_fits(job, wanted_of(job), recorded, &fits));
     if (!fits)
         CLT_TRY(largest_micro_batch(job, wanted_of(job), &recorded));
-    if (recorded == 0) /* planning with the smallest one reports what is missing */
+    if (recorded == 0) /* nothing fits: planning with the smallest size reports what is missing */
         for (int64_t next = INT64_MAX; (next = clt_job_next_micro_batch(job, next)) > 0;)
             recorded = next;
     *out = recorded;

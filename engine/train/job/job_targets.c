@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether the targets of a source suit the losses of a model: numbers for a regression, classes within the
- * model's outputs for a classifier. */
+ * Checks that the targets of a source suit the losses of a model: numbers for a regression, classes within
+ * the model's outputs for a classifier. */
 #include <string.h>
 
 #include "engine/base/log.h"
@@ -27,8 +27,8 @@ bool clt_job_is_regression(const clt_graph *graph)
     return any;
 }
 
-/* A column with a cell that is not a number is read as classes. Refuses a regression loss on it, which would
- * get the numbers of the classes. */
+/* Refuses a regression loss on a column in which some cell is not a number: such a column is read as
+ * classes, and the loss would get their numbers. */
 static clt_status check_words(const clt_graph *graph, const clt_source *source)
 {
     for (int i = 0; i < graph->n_losses && source->words; i++)

@@ -10,7 +10,7 @@
 typedef struct clt_table_row {
     char label[32];
     char value[400];
-    bool technical; /* for the log only; most users do not need it on the screen */
+    bool technical; /* shown in the log only; most users do not need it on the screen */
 } clt_table_row;
 
 /* Any member may be NULL. Called on rank 0 only (message: on every rank). */

@@ -16,7 +16,7 @@ struct clt_saved_run;
 
 typedef struct clt_run_options {
     const clt_config *config;
-    bool config_is_saved; /* it comes from a run, perhaps a stranger's, so its hooks are not started */
+    bool config_is_saved; /* a saved config may be a stranger's, so its hooks are not started */
     const char *out_dir;  /* run folder; NULL: nothing is written */
     /* train: NULL or "none"; "auto": the newest checkpoint of out_dir if there is one; or a folder */
     const char *resume;
@@ -51,8 +51,8 @@ typedef struct clt_run_options {
 typedef struct clt_run_result {
     int64_t steps, updates, skipped;
     double last_loss, best_eval_loss;
-    clt_eval_metrics final_eval; /* samples == 0: there was none */
-    bool early;                  /* it ended before its last step, by train.early_stop_evals */
+    clt_eval_metrics final_eval; /* samples == 0: there was no evaluation */
+    bool early;                  /* train.early_stop_evals ended the run before its last step */
     double seconds, build_seconds;
     uint64_t device_bytes, parameters;
     char checkpoint[1024]; /* last saved folder, "" if none */

@@ -60,7 +60,7 @@ static clt_status read_pins(const clt_json *state, const char *path, ocl_tuning 
             clt_error_clear();
             continue;
         }
-        if (old > 0) { /* records for other versions of the kernels show that another program made the set */
+        if (old > 0) { /* records for other kernel versions: another program made this set */
             *outdated += old;
             ocl_tuning_destroy(sets[*n]);
             continue;
@@ -89,7 +89,7 @@ static void tell_unused(const clt_tuned *t, const char *path, int others, int ou
     say(observer, line);
 }
 
-/* Uses the set of a checkpoint that is for this device; the others are kept, to be saved again. */
+/* Uses the checkpoint's set for this device. Keeps its sets for other devices, to save them again. */
 static clt_status take_pins(clt_tuned *t, const clt_resumed *from, const clt_observer *observer)
 {
     ocl_tuning *sets[CLT_MAX_PINNED] = {NULL};
@@ -376,7 +376,7 @@ static clt_status on_keep(void *context, const ocl_tuning *records)
         return CLT_OK;
     }
     clt_status status = ocl_tuning_save(m->desc, records);
-    if (status != CLT_ESTORAGE || m->options) /* `cltrain tune` exists to save them */
+    if (status != CLT_ESTORAGE || m->options) /* the purpose of `cltrain tune` is to save them */
         return status;
     if (!m->unsaved)
         CLT_WARN("%s; this run uses the records, but they are not saved", clt_error_text());

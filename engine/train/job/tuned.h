@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tuning records of a run: which ones are in force (from the checkpoint that it resumes, from disk, or
- * measured at the start), the same on all ranks; and which of them its plans use. Checkpoints save the used
- * ones, and a resumed run keeps them (pinned). This file does not know how kernels are measured. */
+ * The tuning records of a run: which ones are in force, the same on all ranks, and which ones its plans use.
+ * Records come from the checkpoint that the run resumes, from disk, or are measured at the start.
+ * Checkpoints save the used ones; a resumed run keeps them (pinned). Measuring is not part of this file. */
 #ifndef ENGINE_TRAIN_JOB_TUNED_H
 #define ENGINE_TRAIN_JOB_TUNED_H
 
@@ -21,13 +21,13 @@ clt_tune_mode clt_tune_mode_of(const clt_config *config); /* device.tune */
 typedef struct clt_tuned {
     clt_tune_mode mode;
     const clt_config *config; /* borrowed */
-    ocl_device_desc desc;     /* of the run's device, with the records in force: to be used for planning */
+    ocl_device_desc desc;     /* the run's device, with the records in force: for planning */
     ocl_tuning *set;          /* records in force; NULL: device.tune is off */
     bool pinned;              /* the records come from a checkpoint, and no others are used */
     ocl_style style;          /* style of kernels of the checkpoint or of rank 0; ASKED: none is prescribed */
-    bool keeps_unsupported;   /* the checkpoint lists what its run did without */
-    ocl_unsupported unsupported;        /* what the driver refused to that run, or else to earlier runs */
-    uint32_t caps;                      /* of the device, before anything was denied */
+    bool keeps_unsupported;   /* the checkpoint lists the features that its run did without */
+    ocl_unsupported unsupported;        /* features refused to that run, or else to earlier runs */
+    uint32_t caps;                      /* capabilities of the device, before anything was denied */
     ocl_tuning *used;                   /* exactly the choices that the plans made */
     int problems;                       /* number of problems in the plans that can be tuned */
     double seconds;                     /* spent on measuring */

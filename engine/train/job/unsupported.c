@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Identifies devices to other ranks by platform, name and driver; lists what a device description does
- * without because the driver refused it, and removes such features from a description. */
+ * Identifies devices to other ranks by platform, name and driver; lists the features that a device
+ * description lacks because the driver refused them, and removes such features from a description. */
 #include "engine/train/job/unsupported.h"
 
 #include <stdio.h>

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Capabilities and variants that a driver refused (cl/command/fallback.h). Lists the ones that a device
- * description does without, and removes listed ones from a description. Also: how a rank identifies its
- * device to the others. */
+ * Capabilities and variants that a driver refused (cl/command/fallback.h): lists the ones that a device
+ * description lacks, and removes listed ones from a description. Also identifies a rank's device to the
+ * other ranks. */
 #ifndef ENGINE_TRAIN_JOB_UNSUPPORTED_H
 #define ENGINE_TRAIN_JOB_UNSUPPORTED_H
 
 #include "cl/device/capabilities.h"
 
-/* What identifies a device to other ranks. */
+/* The facts by which other ranks identify a device. */
 typedef struct clt_told_device {
     char platform[OCL_NAME_SIZE], device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE];
 } clt_told_device;
 void clt_tell_device(const ocl_device_desc *desc, clt_told_device *out);
 bool clt_is_told_device(const clt_told_device *told, const ocl_device_desc *desc);
 
-/* Lists what the description does without: capabilities of `caps`, and variants given up, from index
- * `first`. */
+/* Lists what the description lacks: capabilities of `caps`, and the variants given up, from index `first`
+ * on. */
 void clt_unsupported_of(const ocl_device_desc *desc, uint32_t caps, int first, ocl_unsupported *out);
 /* Removes from the description what is denied; names of variants that this program does not have are
  * ignored. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The keeper: begins saves, handles their results, counts failures in a row, and notes the best evaluation
- * and evaluations that were no better. */
+ * and the number of evaluations that were no better. */
 #include "engine/train/loop/keeper.h"
 
 #include <math.h>
@@ -111,12 +111,12 @@ clt_status clt_keeper_save(clt_keeper *k, int64_t step, clt_save_reason reason)
     if (!k->saver || k->newest == step)
         return CLT_OK;
     CLT_TRY(clt_keeper_poll(k, CLT_SAVER_WAIT)); /* only one save may be in flight */
-    if (k->tried.step == step)                   /* its save has failed and is retried */
+    if (k->tried.step == step)                   /* the save of this step has failed and is retried */
         set_best(k, k->tried);
     k->tried.step = -1;
     if (keeps_best && k->state.best_step == step)
         k->tried = best_of(k);
-    if (keeps_best) /* a save that fails deletes nothing */
+    if (keeps_best) /* a failed save deletes nothing, so the new best one may count already */
         retention.best = k->tried.step >= 0 ? k->tried.step : k->kept.step;
     k->newest = step;
     k->reason = reason;

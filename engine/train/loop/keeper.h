@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The keeper: the policy on checkpoints. It decides when they are saved, and what happens when one cannot be
- * written: training goes on with a warning, and older checkpoints stay; three failures in a row end the
- * run. All ranks have one and decide the same. */
+ * written: training continues with a warning, and older checkpoints stay; three failures in a row end the
+ * run. Every rank has a keeper, and all decide the same. */
 #ifndef ENGINE_TRAIN_LOOP_KEEPER_H
 #define ENGINE_TRAIN_LOOP_KEEPER_H
 
@@ -11,7 +11,7 @@
 
 #define CLT_KEEPER_FAILURES 3
 
-/* Why a checkpoint is made. */
+/* The reason for a checkpoint. */
 typedef enum clt_save_reason {
     CLT_SAVE_INTERVAL, /* checkpoint.every */
     CLT_SAVE_TIME,     /* checkpoint.minutes */
@@ -35,16 +35,16 @@ typedef struct clt_keeper {
      * be saved. If that save fails, the previous best evaluation takes its place again. */
     clt_saved_state state;
     clt_best_evaluation kept;  /* the best one whose checkpoint is complete */
-    clt_best_evaluation tried; /* the one that the newest save belongs to; -1: to none */
+    clt_best_evaluation tried; /* the best evaluation that the newest save is made for; step -1: none */
     int64_t newest;            /* step of the newest save that has begun and not failed; -1 none */
     int failures;              /* consecutive failed saves */
-    clt_save_reason reason;    /* of the newest save */
+    clt_save_reason reason;    /* reason of the newest save */
     clt_run_result *result;
     /* saved: called when a checkpoint is complete. warn: when one could not be written and training
      * continues. */
     void (*saved)(void *context, const clt_save_result *result, clt_save_reason reason);
     void (*warn)(void *context, const char *text);
-    void *context; /* for both functions */
+    void *context; /* context for both functions */
 } clt_keeper;
 
 /* folder: the checkpoints folder on rank 0; NULL on the other ranks. The keeper begins with the state of the
@@ -56,17 +56,17 @@ clt_status clt_keeper_save(clt_keeper *keeper, int64_t step, clt_save_reason rea
 /* Handles saves that have finished (clt_saver_poll). CLT_ESTORAGE after three failures in a row;
  * CLT_ENUMERIC when parameters are not finite. */
 clt_status clt_keeper_poll(clt_keeper *keeper, clt_saver_poll_kind kind);
-/* Whether this rank has finished its part of a round of a save and waits for the others
+/* True if this rank has finished its part of a round of a save and waits for the others
  * (clt_saver_waits). */
 bool clt_keeper_waits(const clt_keeper *keeper);
 /* Makes the last checkpoint of a run: tries until `step` is saved or three saves in a row have failed. */
 clt_status clt_keeper_finish(clt_keeper *keeper, int64_t step, clt_save_reason reason);
-/* The checkpoint of the best evaluation so far is lost: this one is the best instead; step -1: none. */
+/* For when the checkpoint of the best evaluation is lost: `best` takes its place; step -1: there is none. */
 void clt_keeper_replace_best(clt_keeper *keeper, const clt_best_evaluation *best);
-/* To be called after an evaluation. *best: it is the best so far by checkpoint.best (none: by its loss).
- * counts: it is an evaluation of train.eval_every, which train.early_stop_evals counts. */
+/* To be called after an evaluation. *best: this evaluation is the best so far by checkpoint.best (none: by
+ * its loss). counts: train.early_stop_evals counts it, because it was due by train.eval_every. */
 void clt_keeper_note(clt_keeper *keeper, const clt_eval_metrics *metrics, bool counts, bool *best);
-/* Whether training is to end: train.early_stop_evals evaluations in a row were no better than the best. */
+/* True if training must end: train.early_stop_evals evaluations in a row were no better than the best. */
 bool clt_keeper_ends(const clt_keeper *keeper);
 /* The same for a saved state. */
 bool clt_state_ends(const clt_config *config, const clt_saved_state *state);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Creating and destroying runs: what is decided before the device objects are created (run_objects.c), and
+ * Creates and destroys runs: makes the decisions that precede the device objects (run_objects.c), and sets
  * initial values. */
 #include "engine/train/run/run.h"
 
@@ -162,7 +162,7 @@ static clt_status open_init(clt_run *run)
     const clt_saved_run *saved = run->options->saved;
     if (saved && saved->checkpoint->model && !run->options->init)
         return clt_weights_check(run->job->model, saved->checkpoint->model, saved->path, NULL, NULL);
-    if (!run->options->init || run->from.path[0]) /* a resumed run has its own */
+    if (!run->options->init || run->from.path[0]) /* a resumed run has its own weights */
         return CLT_OK;
     return open_weights(run->options, run->job->model, &run->taken, &run->init);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device objects of a run: the open device, store, slabs and executors; all commands are run once. If
- * the driver refuses a command, the run gives up the capability or variant that the command needed
+ * Creates the device objects of a run: the open device, store, slabs and executors; all commands are run
+ * once. If the driver refuses a command, the run gives up the capability or variant that the command needed
  * (cl/command/fallback.h) and plans again with what is left; ranks with equal devices do so together. This
  * file must not know what a plan computes. */
 #include <stdio.h>
@@ -57,8 +57,8 @@ clt_status clt_run_open_device(clt_run *run)
     return CLT_OK;
 }
 
-/* With data.micro_batch auto: tries whether there is memory for the staging rings (feed.c). They are made
- * later, when it is too late to take a smaller micro-batch. */
+/* With data.micro_batch auto: tries to allocate memory for the staging rings (feed.c), because the rings are
+ * made later, when it is too late to take a smaller micro-batch. */
 static clt_status try_staging(const clt_run *run)
 {
     const clt_plan *plans[2] = {run->job->train, run->job->eval};
@@ -135,7 +135,7 @@ static clt_status check_precision(clt_run *run)
 /* A refusal as one rank sends it to the others. */
 typedef struct told_refusal {
     clt_told_device device;
-    int32_t variant;     /* its number, in place of the pointer; -1: none */
+    int32_t variant;     /* number of the refused variant, in place of its pointer; -1: none */
     ocl_refusal refusal; /* all ranks run the same program (preflight.h), so its layout is the same */
 } told_refusal;
 
@@ -193,8 +193,8 @@ static clt_status plan_again(clt_run *run)
     return clt_job_check_memory(run->job);
 }
 
-/* status: of an attempt after the device's context was lost with the error `lost`. If the attempt failed,
- * too, returns `lost`, its cause: some drivers fail until the process ends. */
+/* The error of an attempt, with result `status`, after the device's context was lost with the error `lost`.
+ * If it failed, too, returns `lost` as the cause: some drivers fail until the process ends. */
 static clt_status after_loss(clt_status status, const clt_error *lost, const clt_run *run)
 {
     if (status == CLT_OK || lost->status == CLT_OK || !(run->tuned->desc.quirks & OCL_QUIRK_LASTING_FAILURES))
@@ -223,7 +223,7 @@ static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_erro
         run->device = NULL;
         CLT_TRY(after_loss(clt_run_open_device(run), cause, run));
     }
-    /* the agreement may need a variant that is now gone; ranks agree again when all have planned */
+    /* the order may need a variant that is now gone; ranks agree again when all have planned */
     run->order = run->job->order = (clt_update_order){0};
     clt_status status = plan_again(run);
     if (status != CLT_EUNSUPPORTED || cause->status == CLT_OK)

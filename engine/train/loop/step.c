@@ -5,9 +5,9 @@
 #include "engine/train/ranks/sync.h"
 #include "engine/train/run/run.h"
 
-/* absent: if other ranks have one micro-batch more, this rank takes part in the exchanges of the first
- * micro-batch. It first waits for all parameters that are still being gathered, as the others do in their
- * forward pass: an exchange during a gather would wait for ranks that wait for this one. */
+/* Phase absent: if other ranks have one micro-batch more, this rank takes part in the exchanges of their
+ * first one. Before that it waits for all parameters that are still being gathered, as the others do in
+ * their forward pass: an exchange during a gather would wait for ranks that wait for this one. */
 static clt_status take_part(clt_run *run)
 {
     if (run->micro_batches == clt_job_most(run->job) || run->job->train->phase[CLT_PHASE_ABSENT].count == 0)

@@ -123,12 +123,12 @@ static clt_status digest(clt_loop *l, const clt_step_result *r)
     return CLT_OK;
 }
 
-/* Handles all results that have arrived; all: waits for every step. */
+/* Handles all results that have arrived; `all`: first waits for every step to finish. */
 static clt_status drain(clt_loop *l, bool all)
 {
     clt_step_result result;
     bool have = true;
-    CLT_TRY(all ? clt_sync_settle(l->run->sync) : CLT_OK); /* what follows may read parameters */
+    CLT_TRY(all ? clt_sync_settle(l->run->sync) : CLT_OK); /* the caller may read parameters */
     while (have) {
         CLT_TRY(clt_reporter_take(l->run->reporter, all, &result, &have));
         if (have)
@@ -179,7 +179,7 @@ static bool due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
-/* *save_it: it is the best so far and the config asks to save the best. */
+/* *save_it: this evaluation is the best so far, and the config asks to save the best. */
 static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
 {
     clt_eval_metrics m;
@@ -239,7 +239,7 @@ static clt_status between_steps(clt_loop *l, int64_t done, clt_decision *d)
         CLT_TRY(drain(l, true));
         clt_rundir_poll(l->dir);
     }
-    /* after other steps, ranks may learn of a failure at different times */
+    /* only here: after other steps, ranks may learn of a failure at different times */
     d->fail = d->fail || (l->failed && (meets || l->run->ranks.ranks == 1));
     if (look && !d->fail)
         CLT_TRY(clt_tell_histograms(l, done));
@@ -317,7 +317,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
     return too_many_nonfinite(l);
 }
 
-/* The stop came before the first step, so there is nothing to save. */
+/* Handles a stop that came before the first step: there is nothing to save. */
 static clt_status stopped_before(clt_loop *l)
 {
     const char *why = clt_stop_reason(l->stop);
@@ -390,8 +390,8 @@ static clt_status tell_resumed(clt_loop *l)
     return clt_tell_continuation(l);
 }
 
-/* Opens the run folder, once nothing else can fail any more. Rank 0 decides if there is one; all ranks
- * save. */
+/* Opens the run folder, once nothing else can fail any more. Rank 0 decides whether the run has one; all
+ * ranks save. */
 static clt_status open_folder(clt_loop *l)
 {
     const clt_run_options *o = l->options;
@@ -441,9 +441,9 @@ static clt_status finish(clt_loop *l, bool stopped)
     return CLT_OK;
 }
 
-/* If data or storage has failed, but not the device: saves what the run has learned since the last save,
- * before it ends. Returns the failure. With several ranks the others wait for something else, so nothing is
- * saved. */
+/* Saves what the run has learned since the last save before it ends, if data or storage has failed, but not
+ * the device. Returns the failure. With several ranks nothing is saved, because the other ranks may be
+ * waiting elsewhere. */
 static clt_status save_before_end(clt_loop *l, clt_status failure)
 {
     bool alone = l->run->ranks.ranks == 1, new = l->enqueued > l->run->first_step;
@@ -521,8 +521,8 @@ static clt_status train(clt_loop *l)
 }
 
 /* Opens the log. A run folder that is in use is refused here, before anything is built or measured. In the
- * folder of a resumed run, what a killed save has left is repaired, because this process holds the folder's
- * lock. */
+ * folder of a resumed run, the remains of a killed save are repaired, because this process holds the
+ * folder's lock. */
 static clt_status open_log(clt_loop *l)
 {
     const clt_run_options *o = l->options;
@@ -566,7 +566,7 @@ static void close_all(clt_loop *l)
     clt_startup_leave(l);
     clt_gauges_close(l);
     clt_sampler_close(l);
-    clt_keeper_close(&l->keeper); /* reads the store, so it is closed before the run, and asks the uploader */
+    clt_keeper_close(&l->keeper); /* before the uploader and the run, which its saver uses */
     clt_uploader_close(CLT_TAKE(l->uploader));
     clt_checkpoint_close(l->found);
     clt_watch_destroy(l->watch);

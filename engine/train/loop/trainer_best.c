@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The best checkpoint so far (checkpoint.best) when a run is resumed in a folder that does not hold it: it
- * is copied from the folder beside the checkpoint that the run resumes from, or stays in the bucket to which
- * the run uploads. If it is in neither place, as when a machine went before it had uploaded it, the best one
- * before it that is in the bucket is the best one again. Without that, too, the search for the best one
- * begins again, because a run can only keep what it has. */
+ * Finds the best checkpoint so far (checkpoint.best) when a run is resumed in a folder that does not hold
+ * it. It is copied from the folder beside the checkpoint that the run resumes from, or stays in the bucket
+ * to which the run uploads. If it is in neither place, perhaps because a machine was lost before the upload,
+ * the newest earlier best one in the bucket takes its place. If there is none either, the search for the
+ * best one begins again, because a run can only keep what it has. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,9 +17,9 @@
 #include "engine/files/fileio.h"
 #include "engine/train/loop/trainer_loop.h"
 
-/* Where the best checkpoint would be. */
+/* The paths at which the best checkpoint may be. */
 typedef struct places {
-    char *folder, *here; /* in the run folder: the checkpoints folder, and the step's folder in it */
+    char *folder, *here; /* paths in the run folder: the checkpoints folder, and the step's folder in it */
     char *beside;        /* the step's folder beside the checkpoint that is resumed */
 } places;
 
@@ -44,7 +44,7 @@ static clt_status find_places(const clt_run_options *o, const char *from, int64_
     return clt_path_join(around.text, name, &out->beside);
 }
 
-/* Whether a state has a best evaluation whose checkpoint is to be in the run folder. */
+/* True if a state has a best evaluation whose checkpoint should be in the run folder. */
 static bool looks_for_best(const clt_run_options *o, const char *from, const clt_saved_state *state)
 {
     return from[0] && state->best_step >= 0 &&
@@ -59,13 +59,13 @@ static void warn_lost(const places *p, int64_t step, const char *why)
              step, p->folder, why[0] ? ", " : "", why);
 }
 
-/* What rank 0 tells the others. */
+/* The result of rank 0's search, which it sends to the others. */
 typedef struct outcome {
-    int64_t lost;             /* the best checkpoint is nowhere, and a warning says so */
-    clt_best_evaluation left; /* which one is the best one then; step -1: none */
+    int64_t lost;             /* the best checkpoint was found nowhere, and a warning says so */
+    clt_best_evaluation left; /* the best evaluation that then remains; step -1: none */
 } outcome;
 
-/* The best checkpoint is nowhere: looks for the one before it. */
+/* Handles a best checkpoint that was found nowhere: looks for the one before it. */
 static clt_status fall_back(clt_loop *l, const places *p, const char *why, outcome *out)
 {
     const int64_t step = l->keeper.state.best_step;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a training costs while it runs (cost.*): the sums of this session on top of the earlier ones, and the
- * budget, at which all ranks stop after the same step. Rank 0 counts. */
+ * Counts what a training costs while it runs (cost.*), adding this session to the earlier ones, and stops
+ * all ranks after the same step when the budget is reached. Rank 0 counts. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -129,8 +129,8 @@ void clt_meter_note(double *longest, double seconds)
     *longest = fmax(*longest, seconds);
 }
 
-/* Seconds that the next step after step `done` and the end of the run after it need, as far as they have been
- * measured: saving and uploading, and if that step is the last one, an evaluation. */
+/* Seconds that one more step after step `done`, and then the end of the run, will take, as far as measured.
+ * At its end the run saves and uploads; if that step is the last one, it also evaluates. */
 static double reserve(const clt_loop *l, int64_t done)
 {
     const clt_cost_longest *longest = &l->meter.before.longest;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What to do after a step: stop, save, end with an error. Ranks must decide the same at the same step,
- * although they learn of signals, of a STOP file and of the clock at different times. So each of them says
- * what it knows in the first sum of a step (sync.h), and all of them act on that sum CLT_HEARD_LAG steps
- * later, when it has arrived everywhere. A single rank acts at once. */
+ * Decides what to do after a step: stop, save, or end with an error. Ranks must decide the same at the same
+ * step, although they learn of signals, of a STOP file and of the clock at different times. So each of them
+ * says what it knows in the first sum of a step (sync.h), and all of them act on that sum CLT_HEARD_LAG
+ * steps later, when it has arrived everywhere. A single rank acts immediately. */
 #include "engine/base/thread.h"
 #include "engine/train/loop/trainer_loop.h"
 
@@ -54,7 +54,7 @@ void clt_send_requests(clt_loop *l)
     if (l->run->ranks.ranks == 1)
         return;
     int64_t asked = l->asked = l->asked ? l->asked : asked_to_stop(l);
-    clt_look_for_notices(l); /* so that a notice's words are sent together with its request */
+    clt_look_for_notices(l); /* first, so that a notice's words are sent together with its request */
     words[SAY_SAVE] = time_to_save(l);
     words[SAY_THROUGH] = clt_keeper_waits(&l->keeper);
     words[SAY_WORDS] = l->unshared_notice.kind != CLT_NOTICE_NONE;
@@ -87,7 +87,7 @@ static clt_decision heard_in(clt_loop *l, int64_t step)
         l->stop = CLT_STOP_NOTICE;
     l->near_budget = words[SAY_NEAR] > 0;
     l->gauges.heard_energy = (double)words[SAY_ENERGY];
-    /* words from before the newest checkpoint was begun, or before a round of it ended, have been acted on */
+    /* ranks have acted on words that are older than the newest checkpoint's begin or its last round */
     bool all = (int)words[SAY_THROUGH] == l->run->ranks.ranks;
     return (clt_decision){.stop = l->stop != CLT_STOP_NONE,
                           .save = words[SAY_SAVE] > 0 && step >= l->saved_step,

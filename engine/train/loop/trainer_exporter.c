@@ -11,23 +11,23 @@
 #include "engine/monitor/prometheus.h"
 #include "engine/train/loop/trainer_loop.h"
 
-#define EXPORT_SECONDS 1.0 /* between two pages */
+#define EXPORT_SECONDS 1.0 /* seconds between two pages */
 
 struct clt_exporter {
     clt_thread *thread;
     clt_str labels;
     char *path;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t changed;
-    bool ends;               /* the thread is to end */
-    clt_step_metrics newest; /* of the newest finished step; its step is 0 before there is one */
+    bool ends;               /* the thread must end */
+    clt_step_metrics newest; /* numbers of the newest finished step; its step is 0 before there is one */
     double figures[CLT_MONITOR_COUNT];
     bool failed;   /* a page could not be written; `reason` says why */
-    bool reported; /* a warning told the user of it */
+    bool reported; /* a warning has told the user */
     char reason[CLT_ERROR_TEXT_SIZE];
 };
 
-/* The last part of the run folder's path; a run without a folder is called after its model. */
+/* The last part of the run folder's path; a run without a folder is named after its model. */
 static void run_name(const clt_loop *l, clt_str *out)
 {
     const char *path = l->options->out_dir;

@@ -72,7 +72,7 @@ static clt_status download(clt_s3 *s3, const clt_s3_object *object, const char *
     return clt_fsync_parent(path);
 }
 
-/* Removes what abandoned downloads have left of a text of the run folder. */
+/* Removes the temporary files of abandoned downloads of a text of the run folder. */
 static void remove_abandoned(const char *folder, const char *text)
 {
     CLT_SCOPED(clt_file_list) names = {0};
@@ -87,12 +87,11 @@ static void remove_abandoned(const char *folder, const char *text)
                 clt_fetch_is_abandoned(path, names.name[i] + mark.length))
                 (void)unlink(path);
         }
-    clt_error_clear(); /* files that stay only take room */
+    clt_error_clear(); /* files that remain only use space */
 }
 
-/* Fetches a text of the run folder, if there is one. replace: overwrites the local file, which is older; if
- * it stayed, lines of metrics.jsonl that another machine has written would be lost, also in object storage
- * after the next upload. */
+/* Fetches a text of the run folder, if there is one. replace: overwrites the local file, which is older.
+ * Otherwise the next upload of metrics.jsonl would lose lines that another machine has written. */
 static clt_status fetch_text(clt_remote *remote, const char *folder, const char *name, bool replace)
 {
     CLT_SCOPED(clt_str) path = {0}, key = {0};
@@ -110,8 +109,8 @@ static clt_status fetch_text(clt_remote *remote, const char *folder, const char 
     return there ? download(remote->s3, &object, path.text) : CLT_OK;
 }
 
-/* Downloads the newest checkpoint that is intact there, if it is newer than step `from`. *step: its step;
- * -1: none. If all of them are damaged, that is an error only if `from` is -1, too. */
+/* Downloads the newest intact checkpoint of object storage, if it is newer than step `from`. *step: its
+ * step; -1: none. If all of them are damaged, that is an error only if `from` is -1, too. */
 static clt_status fetch_intact(clt_remote *remote, const char *checkpoints, int64_t from, int64_t *step)
 {
     clt_error newest = {.status = CLT_OK}, error;

@@ -13,7 +13,7 @@
 #include "engine/models/models.h"
 #include "engine/train/loop/trainer_loop.h"
 
-#define LAST_LOOK 48 /* if steps are still skipped then, other warnings tell why */
+#define LAST_LOOK 48 /* the check ends here; other warnings say why steps are still skipped */
 
 bool clt_gradients_due(const clt_loop *l, int64_t step)
 {
@@ -35,7 +35,7 @@ static const clt_store_slot *partner(const clt_loop *l, const clt_param *param)
     return NULL;
 }
 
-/* *dead: the gradient is zero, and not because the adapter's other tensor still is. */
+/* *dead: the gradient is zero, and not only because the adapter's other tensor is still zero. */
 static clt_status look_at(const clt_loop *l, size_t index, bool *dead)
 {
     const clt_store *store = l->run->store;

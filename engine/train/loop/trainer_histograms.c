@@ -63,7 +63,7 @@ clt_status clt_tell_histograms(clt_loop *l, int64_t step)
     clt_status status = all(l, step);
     l->last_done = clt_now(); /* the time spent here does not belong to the next step */
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "histograms", step, begin, l->last_done);
-    if (status != CLT_ENOMEM || divided) /* the other ranks wait */
+    if (status != CLT_ENOMEM || divided) /* `divided`: other ranks wait for this one */
         return status;
     clt_tell_warning(l, clt_error_text());
     clt_error_clear();

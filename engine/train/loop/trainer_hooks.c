@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hooks: programs of the user that are started at a notice, after a checkpoint and at the end (hooks.*). They
- * run beside the training, which looks after each step whether they have ended, and waits for them only at
- * its end. Nothing that a hook does ends the training. */
+ * Hooks: programs of the user that are started at a notice, after a checkpoint and at the end (hooks.*).
+ * They run beside the training, which checks after each step whether they have ended, and waits for them
+ * only at its end. Nothing that a hook does ends the training. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 
 #define COUNT(fields) (sizeof(fields) / sizeof(fields)[0])
 #define LOG_FILE "hooks.log"
-#define LOOK_US 20000       /* between two looks at the hooks for which the end of the training waits */
+#define LOOK_US 20000       /* microseconds between two checks of the hooks at the end of the training */
 #define ABANDON_SECONDS 5.0 /* after this time a killed hook that has not ended is abandoned */
 
 /* An environment that is being built; it owns its texts. */
@@ -29,12 +29,12 @@ typedef struct variables {
 } variables;
 
 typedef struct hook {
-    char *program;          /* its path; NULL: there is no such hook on this rank */
+    char *program;          /* path of the hook; NULL: there is none on this rank */
     const char **arguments; /* the config's texts, NULL at the end */
-    clt_child *child;       /* while it runs */
+    clt_child *child;       /* the process, while it runs */
     double began;
     int64_t step; /* the step after which it was started */
-    bool killed;  /* because it ran for too long; it may still need time to end */
+    bool killed;  /* it ran for too long and was killed; it may still need time to end */
     bool due;     /* an event waits until the hook that still runs has ended */
     int64_t due_step;
     variables due_variables;
@@ -115,7 +115,7 @@ static clt_status complete(const clt_loop *l, int kind, int64_t step, variables 
 
 /* --- starting and ending --- */
 
-/* Opens hooks.log and adds a line that says whose output follows; -1: there is no run folder. */
+/* Opens hooks.log and adds a line that names the hook of the output; -1: there is no run folder. */
 static int open_output(const clt_loop *l, int kind, int64_t step)
 {
     CLT_FREED char *path = NULL;
@@ -219,7 +219,7 @@ void clt_hooks_look(clt_loop *l)
         (void)look(l, kind);
 }
 
-/* Whether other ranks wait in vain, until this program ends and they learn of its failure. */
+/* True if other ranks wait in vain: they learn of this rank's failure only when its program ends. */
 static bool others_wait(const clt_loop *l, clt_status ended)
 {
     return !l->hooks->alone && ended != CLT_OK && ended != CLT_EINTERRUPTED;
@@ -237,7 +237,7 @@ void clt_hooks_settle(clt_loop *l, clt_status ended)
 
 /* --- events --- */
 
-/* Begins an event: NULL if there is no such hook. An older event that still waits is forgotten. */
+/* Begins an event; NULL if there is no such hook. If an older event still waits, it is forgotten. */
 static variables *begin(clt_loop *l, int kind, int64_t step)
 {
     hook *h = l->hooks ? &l->hooks->hook[kind] : NULL;
@@ -287,7 +287,7 @@ void clt_hook_exit(clt_loop *l, clt_status ended)
     CLT_SCOPED(clt_str) message = {0};
     if (ended != CLT_OK)
         clt_str_append(&message, clt_error_text());
-    CLT_KEEP_ERROR(); /* begins without a message */
+    CLT_KEEP_ERROR(); /* restores the error at the end; the code below begins without a message */
     variables *v = begin(l, CLT_HOOK_EXIT, l->result->steps);
     if (!v)
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the trainer's files share: trainer.c (the loop) and trainer_*.c (decisions, reports). */
+ * Declarations that the trainer's files share: trainer.c (the loop) and trainer_*.c (decisions, reports). */
 #ifndef ENGINE_TRAIN_LOOP_TRAINER_LOOP_H
 #define ENGINE_TRAIN_LOOP_TRAINER_LOOP_H
 
@@ -23,7 +23,7 @@ enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_NOTICE, CLT_STOP_BUDGET
 #define CLT_HEARD_LAG 2
 #define CLT_HEARD_STEPS (CLT_HEARD_LAG + 1)
 
-/* What to do after a step; the same on all ranks. */
+/* The decision after a step, the same on all ranks. */
 typedef struct clt_decision {
     bool stop, fail, save; /* save: checkpoint.minutes have passed since the last one */
     bool words;            /* another host has a notice, whose words rank 0 must receive */
@@ -41,9 +41,9 @@ typedef struct clt_meter {
     double startup_s;              /* seconds from `began` to the first step; 0 before that step */
     double saving_s;               /* seconds of this session in which steps waited for checkpoints */
     double saved_until;            /* time up to which saving_s counts */
-    int64_t starts_cut;            /* sessions that ended in their start-up since the last that trained */
-    double cut_seconds, cut_total; /* their time, and what it has cost */
-    clt_startup *startup;          /* NULL: no cost would be lost */
+    int64_t starts_cut;            /* sessions since the last that trained; each ended in its start-up */
+    double cut_seconds, cut_total; /* duration of these sessions in seconds, and their cost */
+    clt_startup *startup;          /* NULL: no cost could be lost */
     double budget;                 /* 0: none */
     clt_str tags;
 } clt_meter;
@@ -57,17 +57,17 @@ typedef struct clt_exporter clt_exporter;
 typedef struct clt_remote clt_remote;
 typedef struct clt_uploader clt_uploader;
 
-/* What this rank's device and host do (monitor.*). */
+/* Figures of this rank's device and host (monitor.*). */
 typedef struct clt_gauges {
-    clt_monitor *monitor; /* NULL: it is off */
+    clt_monitor *monitor; /* NULL: monitoring is off */
     double seconds;
     double share;                    /* this rank's share of the device's energy: ranks may share a device */
     double value[CLT_MONITOR_COUNT]; /* the newest figures */
     double energy;                   /* latest reading of this rank's device, in J since the start; 0: none */
-    double energy_before;            /* of earlier sessions, in J */
-    double heard_energy;             /* of this session, of all ranks */
+    double energy_before;            /* energy in earlier sessions, in J */
+    double heard_energy;             /* energy of all ranks in this session, in J */
     bool reported;                   /* the event "monitor" is written */
-    int xid;                         /* the last one; 0: none */
+    int xid;                         /* newest error number of NVIDIA's driver; 0: none */
     double xid_at;                   /* time when it was reported */
     char named[16];                  /* address that the environment gives the device; "": none */
     clt_exporter *exporter;          /* NULL: no file for Prometheus */
@@ -77,18 +77,18 @@ typedef struct clt_loop {
     clt_run *run;
     const clt_run_options *options;
     clt_rundir *dir; /* rank 0 with a run folder, else NULL */
-    clt_runlog *log; /* on the same rank as dir, but opened earlier */
-    clt_lock *lock;  /* of a resumed run's folder, until dir is opened; NULL: none is held */
+    clt_runlog *log; /* log of the run, on the same rank as dir; opened earlier */
+    clt_lock *lock;  /* lock of a resumed run's folder, until dir is opened; NULL: none is held */
     clt_keeper keeper;
     clt_watch *watch;
-    clt_notice_options notice_options; /* of `notices`, which is NULL where nothing is watched */
+    clt_notice_options notice_options; /* options of `notices`, which is NULL on ranks that do not watch */
     clt_notices *notices;
     clt_hooks *hooks;            /* on the first rank of each host, else NULL */
     clt_uploader *uploader;      /* on rank 0 with checkpoint.upload, else NULL */
-    clt_checkpoint *found;       /* of the run folder, opened for the uploader, until the run takes it */
+    clt_checkpoint *found;       /* checkpoint of the run folder, opened for the uploader */
     bool noticed;                /* a notice that ends the run has been reported */
-    clt_notice unshared_notice;  /* on other ranks than 0: a notice whose words rank 0 has not heard */
-    int64_t words_shared_step;   /* steps done when ranks last told each other words of notices */
+    clt_notice unshared_notice;  /* on other ranks than 0: a notice that has not been sent to rank 0 yet */
+    int64_t words_shared_step;   /* steps done when ranks last sent each other notices */
     bool save_asked;             /* a notice asks for a checkpoint, and none has begun since */
     struct clt_sampler *sampler; /* rank 0 if texts are sampled during training; else NULL */
     clt_run_result *result;
@@ -107,10 +107,10 @@ typedef struct clt_loop {
     int64_t own_steps;   /* number of steps in own_ms */
     double step_seconds; /* duration of the newest finished step */
     uint32_t spiked;     /* spikes up to the newest finished step */
-    float loss_scale;    /* for the step after the newest finished one */
-    float step_scale;    /* of the newest finished step */
+    float loss_scale;    /* loss scale for the step after the newest finished one */
+    float step_scale;    /* loss scale of the newest finished step */
     bool updates;    /* the newest finished step has updated parameters, by gradients that are not all zero */
-    bool changed;    /* the two newest steps have */
+    bool changed;    /* this holds for the two newest steps */
     int64_t look_at; /* steps done when the gradients are looked at next; 0: never again */
     bool failed;     /* too many consecutive steps were not finite; `bad` is the last of them */
     clt_step_result bad;
@@ -119,17 +119,17 @@ typedef struct clt_loop {
     bool early;           /* the training ends before its last step: evaluations stopped improving */
     bool ended;           /* metrics.jsonl has its last line, "end", "stopped" or "failed" */
     bool discard;         /* stopped before the first step: files made for this run are removed */
-    double saved_at;      /* time when the last checkpoint was begun; if there is none, when the run was */
-    int64_t saved_step;   /* steps done when that checkpoint was begun */
-    int64_t met_step;     /* steps done when ranks last ended a round of it */
+    double saved_at;      /* time when the last checkpoint was begun; without one, when the run began */
+    int64_t saved_step;   /* steps done at that time */
+    int64_t met_step;     /* steps done when ranks last ended a round of that checkpoint */
     int64_t asked;        /* why this rank wants to stop; 0: it does not */
     int64_t stop;         /* why the run ends early: one of CLT_STOP_*, or the number of a signal */
-    bool quiet;           /* another rank reports */
+    bool quiet;           /* this rank does not report, because another one does */
     bool classes_missing; /* classes.json could not be written after the newest evaluation */
 } clt_loop;
 
-/* trainer_start.c. clt_continues: the run that is resumed is in the same folder; from any other folder it
- * is only read. clt_first_rank: the process has rank 0. */
+/* trainer_start.c. clt_continues: true if the run to resume is in the same folder, which is then written;
+ * any other folder is only read. clt_first_rank: the process has rank 0. */
 bool clt_continues(const clt_run_options *options);
 bool clt_first_rank(const clt_run_options *options);
 /* On rank 0: refuses a run folder that cannot be made, is in use, or holds another run. Writes nothing but
@@ -141,12 +141,12 @@ int64_t clt_steps_now(const clt_run_options *options, const clt_job *job);
  * else NULL. */
 const char *clt_complete(const clt_run_options *options, const clt_job *job, int64_t step,
                          const clt_saved_state *state);
-/* Plans, checks data, memory and the checkpoint to resume from, tells what a training would tell of them, and
- * stops. */
+/* Plans, checks data, memory and the checkpoint to resume from, reports what a training would report of
+ * them, and returns. */
 clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result);
 /* trainer_notice.c. watch: at the start, on the first rank of each host, begins to watch for notices of the
- * cloud, if the config or the machine says where. look: after each step, tells the user of new ones. end: at
- * the end of a run that a notice has ended, if another host has got it. */
+ * cloud, if the config or the machine says where. look: after each step, tells the user of new ones. end:
+ * after a notice has ended the run, tells the user of it, also if only another host received it. */
 clt_status clt_watch_notices(clt_loop *loop);
 void clt_look_for_notices(clt_loop *loop);
 void clt_end_by_notice(clt_loop *loop);
@@ -176,24 +176,24 @@ clt_status clt_best_preview(const clt_run_options *options, const char *from, co
  * ones, with the texts that a run folder has beside its checkpoints; else leaves the newest local one that
  * verifies open in loop->found. *due: the newest step that is only local; else unchanged. */
 clt_status clt_upload_fetch(clt_loop *loop, clt_remote *remote, int64_t *due);
-/* The steps of the run folder, up to the one that the run resumes from, that were not complete in object
- * storage when it was listed. *steps is to be freed in any case. */
+/* Lists the steps of the run folder, up to the one that the run resumes from, that were not complete in
+ * object storage when that was listed. *steps is to be freed in any case. */
 clt_status clt_upload_only_here(const clt_loop *loop, int64_t **steps, size_t *count);
 /* trainer_upload.c. open: at the start, before the checkpoint to resume from is searched for; with
  * checkpoint.upload lists object storage, and fetches the newest checkpoint for a resumed run; collective.
  * begin: when the run folder is open and the keeper knows what is kept; nothing is uploaded before that.
  * saved: a checkpoint is complete and is to be uploaded. look: after each step, tells of uploads that have
  * ended. settle: before the last line of metrics.jsonl, waits for checkpoints and tells of them. finish: at
- * the end, waits for the texts as well; CLT_ESTORAGE if the run has ended well and the uploads have not,
+ * the end, waits for the texts as well. It returns CLT_ESTORAGE if the run ended well but uploads failed,
  * else `ended`. */
 clt_status clt_uploader_open(clt_loop *loop);
 void clt_uploader_close(clt_uploader *uploader); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_uploader, clt_uploader_close)
 clt_status clt_upload_begin(clt_loop *loop);
-/* Whether a step was complete in object storage at the start; false without checkpoint.upload. */
+/* True if a step was complete in object storage at the start; false without checkpoint.upload. */
 bool clt_upload_has(const clt_loop *loop, int64_t step);
-/* The newest best evaluation before `step` whose checkpoint was complete there at the start; its step is
- * -1 if there is none. */
+/* The newest best evaluation before `step` whose checkpoint was complete in object storage at the start; its
+ * step is -1 if there is none. */
 clt_status clt_upload_best_before(const clt_loop *loop, int64_t step, clt_best_evaluation *out);
 void clt_upload_saved(clt_loop *loop, const clt_save_result *result);
 void clt_upload_look(clt_loop *loop);
@@ -222,15 +222,15 @@ int clt_meter_fields(const clt_loop *loop, const clt_cost *cost, bool terms,
 void clt_meter_saving(clt_loop *loop, double from, double to);
 /* trainer_startup.c. A session that ends before its event "start" leaves nothing in metrics.jsonl. So a file
  * in the folder of a resumed run counts what such sessions have cost. begin: reads it, and adds the cost of
- * this session until `over`. leave: at the end; keeps the file if the session did not reach `over`. If the
- * file cannot be written, the log says so and the run continues. */
+ * this session until clt_startup_over. leave: at the end; keeps the file if clt_startup_over was not called.
+ * If the file cannot be written, the log says so and the run continues. */
 clt_status clt_startup_begin(clt_loop *loop);
 void clt_startup_over(clt_loop *loop);
 void clt_startup_leave(clt_loop *loop);
-/* near: on rank 0, whether the budget will soon be reached. stops: after step `done`, whether it is reached,
- * or would be by one more step, or an evaluation, and the end of the run after it, as far as their times
- * have been measured; collective, and false without a budget. refuse: the error of a start whose budget is
- * used up before its first step. note: a time of clt_cost_longest that was measured. */
+/* near: on rank 0, whether the budget will soon be reached. stops: after step `done`, whether the budget is
+ * reached, or would be by one more step or an evaluation, followed by the end of the run, as far as these
+ * times have been measured; collective, and false without a budget. refuse: the error of a start whose
+ * budget is used up before its first step. note: a time of clt_cost_longest that was measured. */
 bool clt_meter_near(const clt_loop *loop);
 clt_status clt_meter_stops(clt_loop *loop, int64_t done, bool evaluates, bool *stop);
 void clt_meter_note(double *longest, double seconds);
@@ -248,10 +248,10 @@ void clt_gauges_close(clt_loop *loop);
 double clt_gauges_energy(const clt_loop *loop);
 void clt_gauges_fill(clt_loop *loop, clt_step_metrics *metrics);
 void clt_gauges_look(clt_loop *loop, const clt_step_metrics *metrics);
-/* For the end, when no step follows. renew: takes a last sample. finish: the same, and notes in the file for
- * Prometheus that the run has ended. tell: the line for the user. fields: the members of "monitor" of the
- * last event; returns their number. explain: finish for a run that fails; names what the driver has reported
- * if the device is lost. */
+/* For the end, when no step follows. renew: takes a last sample. finish: does the same and notes in the file
+ * for Prometheus that the run has ended. tell: the line for the user. fields: the members of "monitor" of
+ * the last event; returns their number. explain: finishes for a run that fails; if the device is lost, names
+ * the errors that the driver has reported. */
 void clt_gauges_renew(clt_loop *loop);
 void clt_gauges_finish(clt_loop *loop);
 void clt_gauges_tell(const clt_loop *loop);
@@ -261,7 +261,7 @@ enum { CLT_GAUGES_FIELDS = 10 };
 int clt_gauges_fields(const clt_loop *loop, clt_event_field fields[CLT_GAUGES_FIELDS]);
 clt_status clt_gauges_explain(clt_loop *loop, clt_status status);
 /* trainer_exporter.c; for all but `open` the exporter may be NULL. open: starts the thread that writes the
- * file; *out is NULL without monitor.prometheus. step, figures: what the pages tell from here on. tell: a
+ * file; *out is NULL without monitor.prometheus. step, figures: set the values of the next pages. tell: a
  * warning, once, if a page could not be written. close: ends the thread; a last page says that the run has
  * ended. */
 clt_status clt_exporter_open(const clt_loop *loop, clt_exporter **out);
@@ -271,8 +271,8 @@ void clt_exporter_tell(clt_loop *loop, clt_exporter *exporter);
 void clt_exporter_close(clt_exporter *exporter);
 /* Sends a message to the observer and to log.txt. */
 void clt_tell(const clt_loop *loop, const char *text);
-/* Logs a warning, which log.txt and, as an event, metrics.jsonl have as well. After the run's end it is told
- * as a message, without an event. */
+/* Logs a warning, which is copied to log.txt and, as an event, to metrics.jsonl. After the run's end it is
+ * only a message, without an event. */
 void clt_tell_warning(const clt_loop *loop, const char *text);
 /* For the keeper, which gets the loop as context. */
 void clt_tell_keeper_warning(void *context, const char *text);
@@ -294,7 +294,7 @@ clt_status clt_tell_continuation(const clt_loop *loop);
  * their speeds, and names the slowest. Collective. */
 typedef enum clt_ranks_when { CLT_RANKS_START, CLT_RANKS_EARLY, CLT_RANKS_END } clt_ranks_when;
 clt_status clt_tell_ranks(clt_loop *loop, clt_ranks_when when);
-/* Reports one line of advice at the end. Rank 0's advice holds for all ranks, which wait for the same
+/* Reports one line of advice at the end. Rank 0's advice holds for all ranks, because they wait for the same
  * things. */
 clt_status clt_tell_advice(const clt_loop *loop);
 /* Writes profile.txt, profile.json and trace.json into the run folder. */
@@ -316,7 +316,7 @@ void clt_sampler_open(clt_loop *loop);
 void clt_sampler_close(clt_loop *loop);
 bool clt_sample_due(const clt_loop *loop, int64_t step);
 void clt_tell_sample(clt_loop *loop, int64_t step); /* all steps must have finished */
-/* "SIGTERM", "a file STOP in the run folder": why the run ends early, by its number. */
+/* Names why the run ends early, by the number of the reason: "SIGTERM", "a file STOP in the run folder". */
 const char *clt_stop_reason(int64_t stop);
 /* Writes the last line of metrics.jsonl: "end", or "stopped" with its reason. CLT_ESTORAGE: lines of the
  * file could not be written. */

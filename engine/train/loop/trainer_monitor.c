@@ -34,7 +34,7 @@ static clt_status seconds_between(const clt_config *config, double *out)
     return CLT_OK;
 }
 
-/* The address that the environment gives the device; "": none. */
+/* Sets `pci` to the address that the environment gives the device; "": none. */
 static clt_status named_device(char pci[16])
 {
     const char *text = getenv(DEVICE_VARIABLE);
@@ -145,7 +145,7 @@ static void tell_source(clt_loop *l)
         clt_error_clear(); /* metrics that cannot be written end the run at the next step */
 }
 
-/* What NVIDIA's driver has reported of the device; a recent one explains a lost device. */
+/* Reports errors of the device that NVIDIA's driver has noted; a recent one explains a lost device. */
 static void tell_xids(clt_loop *l)
 {
     char text[160];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Notices of the cloud in a training: who watches for them, what the user reads, and the checkpoint that
- * some of them ask for. trainer_decide.c decides that the run ends. */
+ * Notices of the cloud in a training: decides which ranks watch for them, tells the user of them, and asks
+ * for the checkpoint that some of them need. trainer_decide.c decides that the run ends. */
 #include <stdio.h>
 
 #include "comm/comm.h"

@@ -16,10 +16,10 @@
 /* What a rank sends to the others; its layout is the same on all of them. */
 typedef struct told_rank {
     char host[64], device[160], spec[32];
-    char cores[64];  /* cores that it may use; "": its host has one NUMA node */
-    double own_ms;   /* mean time of a step without waiting; 0: not known yet */
-    int64_t samples; /* samples that it computes in a step */
-    double energy_j; /* energy of its device in this session, as far as known */
+    char cores[64];  /* cores that the rank may use; "": its host has one NUMA node */
+    double own_ms;   /* mean time of a step without waiting, in ms; 0: not known yet */
+    int64_t samples; /* samples that the rank computes in a step */
+    double energy_j; /* energy of its device in this session, if known, in J */
 } told_rank;
 
 static clt_status gather(const clt_loop *l, told_rank *all)

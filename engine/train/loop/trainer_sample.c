@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Texts that a language model generates while it is trained. The decode plan runs on device objects of its
- * own with a copy of the parameters, so the training computes the same bits as without it. */
+ * Lets a language model generate texts while it is trained. The decode plan runs on its own device objects
+ * with a copy of the parameters, so the training computes the same bits as without it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "engine/train/generate/generate.h"
 #include "engine/train/loop/trainer_loop.h"
 
-#define TEMPERATURE 0.8 /* some variety, few mistakes */
+#define TEMPERATURE 0.8 /* gives some variety and few mistakes */
 
 typedef struct clt_sampler {
     clt_config *config; /* copy of the run's config, with model.vocab set */
@@ -163,7 +163,7 @@ static void tell(const clt_loop *l, int64_t step, const char *prompt, const char
     one_line(whole.text ? whole.text : "", line, sizeof line);
     clt_tell(l, line);
     if (clt_rundir_event(l->dir, "sample", step, fields, sizeof fields / sizeof fields[0]) != CLT_OK)
-        clt_error_clear(); /* as for every event: the next step reports the same error */
+        clt_error_clear(); /* ignored as for every event: the next step reports the same error */
 }
 
 static clt_status generate(const clt_loop *l, clt_str *text)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decisions that training and dry run share before the first step: whether they resume, whether the run
- * folder is free, whether there is a step left. The dry run. */
+ * Decides what training and dry run need to know before the first step: whether they resume, whether the run
+ * folder is free, whether a step is left. Also contains the dry run. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,7 @@ clt_status clt_check_folder(const clt_run_options *o, clt_lock **lock)
         return clt_rundir_check_free(o->out_dir);
     CLT_TRY(clt_path_join(o->out_dir, "lock", &path));
     CLT_TRY(clt_path_join(o->out_dir, "config.resolved.json", &config));
-    return clt_file_exists(config) ? clt_lock_acquire(path, lock) : CLT_OK; /* no other folder is a run's */
+    return clt_file_exists(config) ? clt_lock_acquire(path, lock) : CLT_OK; /* else not a run's folder */
 }
 
 int64_t clt_steps_now(const clt_run_options *o, const clt_job *job)
@@ -97,7 +97,7 @@ static void tell_table(const clt_run_options *options, const clt_job *job, const
 }
 
 /* Describes the device that would train the job on this rank, with this rank's share of its memory. Refuses
- * what the run would refuse of its ranks. Collective. */
+ * what a run with these ranks would refuse. Collective. */
 static clt_status describe_device(const clt_run_options *options, clt_job *job, ocl_device_desc *desc)
 {
     clt_run run = {.job = job};

@@ -28,7 +28,7 @@ struct clt_startup {
     int64_t cut;        /* start-ups before this one, their time and their cost */
     double cut_seconds, cut_total;
     clt_thread *thread;
-    pthread_mutex_t lock; /* of `ends` */
+    pthread_mutex_t lock; /* guards `ends` */
     pthread_cond_t changed;
     bool ends;
 };

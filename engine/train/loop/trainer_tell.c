@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is reported about a training run: to the observer, to log.txt, and as events in metrics.jsonl. */
+ * Reports about a training run: to the observer, to log.txt, and as events in metrics.jsonl. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ void clt_tell_warning(const clt_loop *l, const char *text)
 {
     char line[CLT_ERROR_TEXT_SIZE + 128];
     if (!l->ended) {
-        CLT_WARN("%s", text); /* which the run's log copies to log.txt and as an event to metrics.jsonl */
+        CLT_WARN("%s", text); /* the run's log copies it to log.txt and as an event to metrics.jsonl */
         return;
     }
     /* no event: other commands look for the end in the last line of metrics.jsonl */
@@ -165,7 +165,7 @@ static clt_status write_text(const clt_loop *l, const char *name, const clt_str 
     return clt_own_file_write(path, text->text, text->length);
 }
 
-/* A file that only reports read never ends a training: if it could not be written, that is a warning. */
+/* Warns if a file that only reports read could not be written: that never ends a training. */
 static void tell_missing(const clt_loop *l, const char *name, clt_status status)
 {
     char text[CLT_ERROR_TEXT_SIZE + 64];
@@ -176,7 +176,7 @@ static void tell_missing(const clt_loop *l, const char *name, clt_status status)
     clt_tell_warning(l, text);
 }
 
-/* classes.json: what the newest evaluation counted by class. */
+/* Writes classes.json: the counts by class of the newest evaluation. */
 static void write_classes(clt_loop *l, const clt_eval_metrics *m)
 {
     CLT_SCOPED(clt_str) text = {0};
@@ -258,7 +258,7 @@ static clt_status start_event(const clt_loop *l)
     const clt_cost now = clt_meter_at(l, clt_now());
     clt_event_field cost[CLT_METER_FIELDS];
     const int paid = clt_meter_fields(l, &now, true, cost);
-    /* lines of steps that are computed again have been removed, and their energy with them */
+    /* the energy of steps that are computed again was removed with their lines */
     const clt_event_field energy[] = {CLT_FIELD_NUMBER("energy_j", l->gauges.energy_before)};
     const clt_meter *m = &l->meter;
     const clt_event_field cut[] = {CLT_FIELD_INT("count", m->starts_cut),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Uploads checkpoints, metrics and the log of a run to object storage (checkpoint.upload). A thread uploads
- * the newest complete checkpoint, and the ones that stay there for good, beside the training, which waits
- * for it only at its end. Another thread uploads the final texts then. trainer_fetch.c fetches from there at
- * the start. Only rank 0 of a run with a folder does any of this. */
+ * Uploads checkpoints, metrics and the log of a run to object storage (checkpoint.upload). During the
+ * training a thread uploads the newest complete checkpoint, and the ones that stay in the bucket for good.
+ * The training waits for it only at its end, when another thread uploads the final texts. trainer_fetch.c
+ * fetches checkpoints and texts at the start. Only rank 0 of a run with a folder does any of this. */
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -25,8 +25,8 @@
 #define FETCH_DEADLINE 86400.0 /* seconds that other ranks wait while rank 0 fetches a checkpoint */
 #define FIRST_PAUSE 1.0        /* seconds until failed uploads are retried; doubled each time */
 #define MOST_PAUSE 60.0
-#define TEXTS_SHARE 0.25   /* of the time that the end of the run waits, for the final texts alone */
-#define TEXTS_SECONDS 60.0 /* and the most of it */
+#define TEXTS_SHARE 0.25   /* share of the wait at the end of the run that is kept for the final texts */
+#define TEXTS_SECONDS 60.0 /* limit of that share, in seconds */
 
 /* A checkpoint that is complete in the bucket and has not been reported yet. */
 typedef struct arrival {
@@ -37,31 +37,31 @@ typedef struct arrival {
 
 struct clt_uploader {
     clt_remote *remote;
-    clt_remote *apart; /* sends the final texts while `remote` may be busy or ended; NULL: `remote` does */
-    char folder[1024]; /* of the run */
+    clt_remote *apart; /* client for the final texts while `remote` may be busy or ended; NULL: `remote` */
+    char folder[1024]; /* the run folder */
     double limit;      /* seconds that the end of the run waits; 0: as long as it takes */
-    double ending;     /* when that wait began; 0: it has not */
-    uint64_t mark;     /* by which the run is known (clt_run_mark) */
+    double ending;     /* when that wait began; 0: it has not begun */
+    uint64_t mark;     /* identifies the run in the bucket (clt_run_mark) */
     bool late;         /* it took too long, or was interrupted: requests have been ended */
     bool leaves;       /* checkpoints took too long: no further one begins, and the final texts are sent */
-    bool claimed;      /* of the thread: this run's metrics.jsonl is there */
-    bool lost;         /* of the thread: another run's is */
+    bool claimed;      /* used by the thread only: this run's metrics.jsonl is in the bucket */
+    bool lost;         /* used by the thread only: another run's is there */
     clt_thread *thread, *last; /* last: sends the final texts */
-    pthread_mutex_t lock;      /* guards what follows */
+    pthread_mutex_t lock;      /* guards the members below */
     pthread_cond_t changed;
-    /* for the bucket; keep 0: nothing is deleted; best: the newest best one that is complete there */
+    /* rules of the bucket; keep 0: nothing is deleted; best: the newest best checkpoint complete there */
     clt_retention retention;
-    /* warnings that were given: older checkpoints stay there; a manifest stays while files are replaced; the
-     * texts are not there */
+    /* warnings given: older checkpoints stay in the bucket; a manifest stays while files are replaced; the
+     * texts are missing there */
     bool warned_stays, warned_covers, warned_lacks;
     clt_upload_queue queue;
     int64_t uploading;   /* the step whose files are read now; 0: none */
-    double again, pause; /* when failed uploads are tried again; how long the next pause is */
+    double again, pause; /* clt_now() at which failed uploads are retried; seconds of the next pause */
     bool ends;           /* no more checkpoints will be queued */
-    bool sending;        /* the thread sends texts, which are not the final ones */
-    bool settled, over;  /* the thread has ended; the one for the final texts has */
-    clt_error failure;   /* of the newest upload that has failed, while one that has failed still waits */
-    clt_error texts;     /* of the newest attempt to send the final texts */
+    bool sending;        /* the thread is sending texts, though not the final ones */
+    bool settled, over;  /* settled: the thread has ended; over: the thread for the final texts has ended */
+    clt_error failure;   /* error of the newest failed upload; CLT_OK once none that failed waits */
+    clt_error texts;     /* error of the newest attempt to send the final texts */
     arrival *arrived;
     size_t n_arrived, capacity;
     clt_str warned; /* a warning that has not been reported yet */
@@ -80,8 +80,8 @@ static void warn_once(clt_uploader *u, bool *told, clt_status status, const char
     clt_error_clear();
 }
 
-/* Deletes the manifest of a step there before its files are replaced, if that is allowed, so that nobody
- * takes a mixture of two uploads for a checkpoint. */
+/* Deletes the manifest of a step in the bucket before its files are replaced, if that is allowed, so that
+ * nobody takes a mixture of two uploads for a checkpoint. */
 static clt_status withdraw(clt_uploader *u, int64_t step)
 {
     bool refused;
@@ -93,8 +93,8 @@ static clt_status withdraw(clt_uploader *u, int64_t step)
     return CLT_OK;
 }
 
-/* Sends the texts as they are now. CLT_EINTERRUPTED: no longer, because the final ones are sent apart, and
- * older ones that arrive after them would replace them. */
+/* Sends the texts as they are now. CLT_EINTERRUPTED: they must not be sent any more, because the final ones
+ * are sent by another client, and older texts that arrive after them would replace them. */
 static clt_status put_texts(clt_uploader *u)
 {
     pthread_mutex_lock(&u->lock);
@@ -111,7 +111,7 @@ static clt_status put_texts(clt_uploader *u)
     return status;
 }
 
-/* Uploads the texts. If that fails, a warning says so, and they come with the next upload. */
+/* Uploads the texts. If that fails, a warning says so, and the next upload includes them. */
 static void send_texts(clt_uploader *u)
 {
     clt_status status = clt_remote_check_mine(u->remote, u->claimed, u->mark, &u->lost);
@@ -122,7 +122,7 @@ static void send_texts(clt_uploader *u)
               "again with the next checkpoint and at the end of the run");
 }
 
-/* If the final texts are sent apart, waits for them. CLT_EINTERRUPTED: they are not there. */
+/* If another client sends the final texts, waits for them. CLT_EINTERRUPTED: they were not sent. */
 static clt_status await_final_texts(clt_uploader *u)
 {
     CLT_LOCKED(&u->lock);
@@ -149,7 +149,7 @@ static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder,
     return clt_remote_put_manifest(u->remote, step, folder, bytes);
 }
 
-/* Makes a step wait to be uploaded. Called with the lock held. */
+/* Queues a step for upload. Called with the lock held. */
 static void add_due(clt_uploader *u, const clt_due_upload *due)
 {
     clt_status status = clt_upload_queue_add(&u->queue, due);
@@ -192,9 +192,9 @@ static void note_arrival(clt_uploader *u, const arrival *a, bool best)
     clt_error_clear();
 }
 
-/* Notes that an upload has failed with this thread's error. It is tried again after the others that wait, or
- * not at all if a newer one replaces it. It is no failure if the local checkpoint is gone, because a newer or
- * better one exists. Called with the lock held. */
+/* Notes that an upload has failed with this thread's error. It is retried after the others that wait, or not
+ * at all if a newer one replaces it. If the local checkpoint is gone, because a newer or better one exists,
+ * that is no failure. Called with the lock held. */
 static void note_failure(clt_uploader *u, clt_due_upload *due, const char *path, clt_status status)
 {
     clt_error error;
@@ -203,7 +203,7 @@ static void note_failure(clt_uploader *u, clt_due_upload *due, const char *path,
         forget_failure(u);
     if (u->late || !clt_is_directory(path))
         return;
-    if (status != CLT_EINTERRUPTED) { /* else its time is over */
+    if (status != CLT_EINTERRUPTED) { /* otherwise the end of the run has cancelled it */
         if (u->failure.status == CLT_OK)
             clt_str_printf(&u->warned,
                            "%sthe checkpoint of step %lld could not be uploaded and is tried again: %s",
@@ -214,9 +214,9 @@ static void note_failure(clt_uploader *u, clt_due_upload *due, const char *path,
     add_due(u, due);
 }
 
-/* Deletes older checkpoints there (checkpoint.upload_keep). Checkpoints that cannot be deleted stay, and one
- * warning says so. Nothing is deleted while the best one is not there and the previous best one there is
- * unknown. */
+/* Deletes older checkpoints in the bucket (checkpoint.upload_keep). Checkpoints that cannot be deleted stay,
+ * and one warning says so. Nothing is deleted while the best one is not in the bucket and the previous best
+ * one there is unknown. */
 static void retain(clt_uploader *u)
 {
     pthread_mutex_lock(&u->lock);
@@ -288,8 +288,8 @@ static void *upload_all(void *context)
 
 /* --- the final texts --- */
 
-/* Uploads the final metrics.jsonl, log.txt and config.resolved.json, and tries again until that succeeds or
- * the run's end has waited for too long. Runs beside the upload of a checkpoint that takes too long. */
+/* Uploads the final metrics.jsonl, log.txt and config.resolved.json, and retries until that succeeds or the
+ * run's end has waited for too long. Runs beside a checkpoint's upload that takes too long. */
 static void *upload_last(void *context)
 {
     clt_uploader *u = context;
@@ -318,7 +318,7 @@ static void *upload_last(void *context)
     return NULL;
 }
 
-/* Starts the thread for the final texts. If checkpoints took too long, it gets a client of its own. */
+/* Starts the thread for the final texts. If checkpoints took too long, it gets its own client. */
 static clt_status begin_last(clt_uploader *u, const clt_config *config)
 {
     clt_s3_options storage;
@@ -391,8 +391,8 @@ clt_status clt_upload_best_before(const clt_loop *l, int64_t step, clt_best_eval
                        : CLT_OK;
 }
 
-/* Tells the uploader of a resumed run which checkpoints stay there. Queues the ones of them that are only
- * local, because an earlier process ended before it uploaded them. */
+/* Tells the uploader of a resumed run which checkpoints stay in the bucket. Queues the ones of them that are
+ * only local, because an earlier process ended before it uploaded them. */
 static clt_status begin_retention(clt_loop *l, clt_uploader *u)
 {
     const clt_config *c = l->options->config;
@@ -424,7 +424,7 @@ static int64_t needed(void *context)
     return u->uploading ? u->uploading : next ? next->step : 0;
 }
 
-/* Not before the run folder is open: a run that fails at its start uploads nothing. */
+/* Called when the run folder is open, so a run that fails at its start uploads nothing. */
 clt_status clt_upload_begin(clt_loop *l)
 {
     clt_uploader *u = l->uploader;
@@ -474,15 +474,15 @@ void clt_upload_look(clt_loop *l)
         clt_tell_warning(l, warned.text);
 }
 
-/* Whether a user at the terminal interrupts the wait (SIGINT). Other signals come from whatever ends the
- * machine or the job, and leave time for this wait. */
+/* True if a user at the terminal interrupts the wait (SIGINT). Other signals come when the machine or the
+ * job is ended, and leave time for this wait. */
 static bool interrupted(const clt_loop *l)
 {
     return l->options->stop && atomic_load(l->options->stop) == SIGINT && l->stop != SIGINT;
 }
 
-/* Ends a wait that takes too long: for the checkpoints a little earlier than for the texts, which one that is
- * refused for ever, or hangs, does not keep away. Called with the lock held. */
+/* Cancels requests when the wait takes too long, for checkpoints a little earlier than for the final texts,
+ * so that a checkpoint that hangs leaves time for these. Called with the lock held. */
 static void limit_wait(clt_uploader *u, const clt_loop *l)
 {
     const double waited = clt_now() - u->ending,
@@ -499,15 +499,15 @@ static void limit_wait(clt_uploader *u, const clt_loop *l)
         pthread_cond_broadcast(&u->changed);
 }
 
-/* Whether the wait is over: for the checkpoints, or until only the time for the final texts is left; `last`:
- * for both. */
+/* True if the wait is over. For checkpoints it also ends when only the time for the final texts is left;
+ * `last`: waits for checkpoints and final texts. */
 static bool is_through(const clt_uploader *u, bool last)
 {
     return last ? u->settled && u->over : u->settled || (u->leaves && !u->sending);
 }
 
-/* Waits for the uploads, and tells meanwhile of the ones that fail. When that takes too long, or is
- * interrupted, requests are ended, after which the threads are soon through. */
+/* Waits for the uploads, and meanwhile reports those that fail. If that takes too long, or is interrupted,
+ * requests are cancelled, so that the threads end soon. */
 static void await_uploads(clt_uploader *u, clt_loop *l, bool last)
 {
     if (u->ending <= 0)
@@ -540,7 +540,7 @@ void clt_upload_settle(clt_loop *l)
     clt_upload_look(l);
 }
 
-/* Ends the uploads; false: something is not there, and `text` says why. */
+/* Ends the uploads; false: something is missing in the bucket, and `text` says why. */
 static bool finish(clt_loop *l, char *text, size_t size)
 {
     clt_uploader *u = l->uploader;

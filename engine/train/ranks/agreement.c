@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Denials of earlier runs: rank 0's list holds for all ranks with its device. The order of the update: the
- * smallest work-group that any rank uses, none if any rank uses none; products by the plainest kernels if
- * devices would use different ones. */
+ * Agreements of ranks. Features denied in earlier runs: rank 0's list holds for all ranks with its device.
+ * Order of the update: the smallest work-group that any rank uses, or none if a rank uses none. Products of
+ * the update: the plainest kernels if devices would use different ones. */
 #include "engine/train/ranks/agreement.h"
 
 #include <stdio.h>
@@ -128,12 +128,12 @@ static clt_status rows_of(const ocl_device_desc *desc, int64_t *variants)
 /* The numbers that ranks exchange before they plan. Each row is one number of every rank; all ranks learn
  * its least and its greatest value. */
 #define FACTS(X)                                                                                             \
-    X(ITEMS, clt_update_items(desc)) /* of a work-group of the update; 0: none is used */                    \
-    X(KIND, kind_of(desc))           /* platform, device and driver */                                       \
-    X(EXACT, desc->rounds_correctly) /* divisions and square roots */                                        \
-    X(UNITS, desc->compute_units)    /* they decide how sums are divided */                                  \
-    X(CHOICE, choice_of(desc))       /* which kernels compute products */                                    \
-    X(ROWS, rows)                    /* which variants add up rows of embeddings */                          \
+    X(ITEMS, clt_update_items(desc)) /* work-items of a work-group of the update; 0: none is used */         \
+    X(KIND, kind_of(desc))           /* hash of platform, device and driver */                               \
+    X(EXACT, desc->rounds_correctly) /* divisions and square roots are correctly rounded */                  \
+    X(UNITS, desc->compute_units)    /* compute units, which decide how sums are divided */                  \
+    X(CHOICE, choice_of(desc))       /* hash of what chooses the kernels of products */                      \
+    X(ROWS, rows)                    /* hash of the variants that add up rows of embeddings */               \
     X(BUFFER, buffer)                /* bytes of the largest buffer */
 #define FACT_NAME(name, value) name,
 #define FACT_VALUE(name, value) (int64_t)(value),

@@ -85,8 +85,8 @@ static clt_status take_back(const clt_route *r, ocl_event *done, ocl_event **bac
     return ocl_write_async(OCL_QUEUE_IN, r->to, r->to_at, r->to_host, r->to_bytes, done, back);
 }
 
-/* Enqueues the read after all commands so far, lets its end start the collective (*announced), and, unless
- * route->later, enqueues the write back after the collective. */
+/* Enqueues the read after all commands so far. The end of the read starts the collective (*announced).
+ * Unless route->later, also enqueues the write back after the collective. */
 static clt_status enqueue(clt_async *f, const clt_route *route, bool *announced)
 {
     CLT_SCOPED(ocl_event) *made = NULL, *read = NULL;

@@ -13,14 +13,14 @@
 
 struct clt_run;
 
-/* What the asynchronous collectives of a run share. */
+/* State that the asynchronous collectives of a run share. */
 typedef struct clt_async_shared {
     struct clt_run *run;
     pthread_mutex_t lock;
     pthread_cond_t told; /* signalled when the `got` of a collective is known */
     /* a command has failed, so collectives may end later than the run and its device; under lock */
     bool gone;
-    double last_end[2]; /* when the last collective ended, [1]: urgent one; for the communication thread */
+    double last_end[2]; /* when the last normal [0] and urgent [1] collective ended; for their thread */
 } clt_async_shared;
 
 typedef struct clt_async {
@@ -32,13 +32,13 @@ typedef struct clt_async {
     bool asked;         /* clt_async_take has asked the device to report when it reaches the result */
     double ready;       /* when its data was ready */
     double ended;       /* when the collective ended; under lock */
-    double got;         /* when the device reached the result, 0: not yet; under lock */
-    double waited;      /* seconds that the device then waited; known after clt_async_end */
+    double got;         /* time when the device reached the result, 0: not yet; under lock */
+    double waited;      /* seconds that the device waited for the result; known after clt_async_end */
     ocl_event *summed;  /* completed on the communication thread */
     ocl_event *written; /* NULL: the device already waits for it */
 } clt_async;
 
-/* Where the data of a collective comes from and where the result goes, on the device and on the host. */
+/* The source of a collective's data and the destination of its result, on the device and on the host. */
 typedef struct clt_route {
     bool later;  /* clt_async_take writes the result */
     bool mapped; /* the host computes in the device's memory `from`, mapped meanwhile */
@@ -61,8 +61,8 @@ clt_status clt_async_start(clt_async *f, comm *group, comm_call call, const clt_
 clt_status clt_async_wait(clt_async *f);
 /* For a route with `later`: enqueues the write on the compute queue; it waits for this collective only. */
 clt_status clt_async_take(clt_async *f, const clt_route *route);
-/* Waits for the collective and forgets it; if the results of its step have arrived, it has ended. *times
- * is zero if none was started. */
+/* Waits for the collective and forgets it; if the results of its step have arrived, there is nothing to wait
+ * for. *times is zero if none was started. */
 clt_status clt_async_end(clt_async *f, comm_times *times);
 
 #endif

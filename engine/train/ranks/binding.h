@@ -13,7 +13,7 @@ typedef struct clt_nearness {
     /* The cores near the run's GPU that this process may use; none: there is no choice to make, because
      * the host has one NUMA node, the device is not a GPU, or the kernel does not tell where it is. */
     clt_cores cores;
-    int node;  /* that the GPU is attached to; -1: not known */
+    int node;  /* node that the GPU is attached to; -1: not known */
     bool far;  /* this process may use cores, but none near the GPU */
     bool bind; /* parallel.bind asks for it, and the process has cores that are not near */
     bool near; /* all cores that this process may use are near, as after an earlier binding */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long ranks wait for each other in a collective before the run ends with code 9, and what each rank
- * reports as its work. Around work whose duration differs between ranks (start, evaluation, checkpoints,
- * samples) the deadline is parallel.start_deadline; in plain steps it is parallel.deadline, or follows
- * from the duration of steps. */
+ * Sets how long ranks wait for each other in a collective before the run ends with code 9, and what each
+ * rank reports as its work. Around work whose duration differs between ranks (start, evaluation,
+ * checkpoints, samples) the deadline is parallel.start_deadline; in plain steps it is parallel.deadline, or
+ * follows from the duration of steps. */
 #ifndef ENGINE_TRAIN_RANKS_DEADLINE_H
 #define ENGINE_TRAIN_RANKS_DEADLINE_H
 
@@ -24,12 +24,12 @@ typedef struct clt_deadline {
 void clt_deadline_open(clt_deadline *d, comm *ranks, const clt_config *config, int64_t first);
 /* To be called on every rank when step `step` has been enqueued and other work follows. */
 void clt_deadline_pause(clt_deadline *d, int64_t step);
-/* Step `step` (from 1) has finished and took `seconds` seconds. */
+/* To be called when step `step` (from 1) has finished, which took `seconds` seconds. */
 void clt_deadline_step(clt_deadline *d, int64_t step, double seconds);
 /* The deadline in plain steps, in seconds: parallel.deadline, or max(60, 20 times the median step). */
 double clt_deadline_plain(const clt_deadline *d);
-/* Sets what messages about late ranks say about this rank. step > 0: the step that it is at. ranks may be
- * NULL. */
+/* Sets what messages about late ranks report of this rank. step > 0: the step that the rank is at. ranks may
+ * be NULL. */
 void clt_say_phase(comm *ranks, const char *what, int64_t step);
 
 #endif

@@ -12,10 +12,10 @@
 struct clt_exchanges {
     clt_async_shared *shared;
     clt_run *run;
-    comm *group; /* all ranks: urgent collectives have a group of their own */
+    comm *group; /* all ranks, in a group for urgent collectives only */
     size_t n;
-    ocl_pinned **staging; /* of each exchange, the records of all ranks */
-    clt_async *asyncs;    /* index: step under way, micro-batch, exchange */
+    ocl_pinned **staging; /* for each exchange: the records of all ranks */
+    clt_async *asyncs;    /* collectives; index: step under way, micro-batch, exchange */
     int32_t *used;        /* how often each exchange has run in this step */
     int64_t steps, micro_batches;
     int64_t now; /* the current step; -1: none */

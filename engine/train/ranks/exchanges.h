@@ -29,6 +29,6 @@ clt_status clt_exchanges_host(clt_exchanges *x, const ocl_command *command);
 /* Ends the exchanges of a step whose results have arrived. Adds to *inside the seconds spent in exchanges,
  * and to *waited the seconds that the device waited for results. */
 clt_status clt_exchanges_end(clt_exchanges *x, int64_t step, double *inside, double *waited);
-uint64_t clt_exchanges_bytes(const clt_exchanges *x); /* that this rank gives in a step */
+uint64_t clt_exchanges_bytes(const clt_exchanges *x); /* bytes that this rank gives in a step */
 
 #endif

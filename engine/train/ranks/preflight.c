@@ -16,7 +16,7 @@
 #include "engine/data/open/data_paths.h"
 
 #define MOST_PROGRAM ((uint64_t)1 << 30) /* most bytes of the program's file that are hashed */
-#define UNKNOWN_PLACE "device " /* begins the place of a GPU that is not known to be on the PCI bus */
+#define UNKNOWN_PLACE "device " /* prefix for the place of a GPU whose place on the PCI bus is unknown */
 
 /* --- the config --- */
 
@@ -104,8 +104,8 @@ static uint64_t hash_program(void)
     return clt_hash64(bytes, size);
 }
 
-/* The fingerprint of the data. For remote data it is computed from the list of objects, which shows as well
- * whether all ranks read the same data, and need not be downloaded. */
+/* The fingerprint of the data. For remote data it is computed from the list of objects: that shows just as
+ * well whether all ranks read the same data, and nothing need be downloaded. */
 static void tell_data(const clt_source *source, const clt_config *config, char text[CLT_HASH64_TEXT])
 {
     if (source->remote)
@@ -177,7 +177,7 @@ static bool same_kind(const clt_told_preflight *a, const clt_told_preflight *b)
            strcmp(a->driver, b->driver) == 0;
 }
 
-/* On the same GPU: at the same place on the PCI bus, or else at the same place in the list of one driver. */
+/* True if both are on one GPU: at the same place on the PCI bus, or else in the list of one driver. */
 static bool same_gpu(const clt_told_preflight *a, const clt_told_preflight *b)
 {
     bool listed = strncmp(a->place, UNKNOWN_PLACE, strlen(UNKNOWN_PLACE)) == 0;
@@ -226,7 +226,7 @@ static int needed_cores(const clt_told_preflight *t)
     return t->is_cpu || share < WITH_GPU ? share : WITH_GPU;
 }
 
-/* Devices or drivers that differ. */
+/* Warns of devices or drivers that differ. */
 static void tell_kinds(const clt_told_preflight *told, int ranks, clt_str *out)
 {
     const clt_told_preflight *first = &told[0];
@@ -282,7 +282,7 @@ void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *
 int clt_preflight_sharing(const clt_told_preflight *told, int ranks, int rank)
 {
     int sharing = 0;
-    if (told[rank].node < 0) /* not known: it is not bound */
+    if (told[rank].node < 0) /* its node is unknown, so it is not bound */
         return 1;
     for (int r = 0; r < ranks; r++)
         sharing += told[r].node == told[rank].node && strcmp(told[r].host, told[rank].host) == 0;

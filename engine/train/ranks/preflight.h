@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ranks check before they build anything: that all have the same program, config and data, a GPU of
- * their own and links that work; and what may make them slow: different devices or drivers, too few
+ * Checks that ranks make before they build anything: whether all have the same program, config and data, a
+ * GPU of their own and links that work; and what may make them slow: different devices or drivers, too few
  * cores. */
 #ifndef ENGINE_TRAIN_RANKS_PREFLIGHT_H
 #define ENGINE_TRAIN_RANKS_PREFLIGHT_H
@@ -11,18 +11,18 @@
 #include "engine/train/ranks/binding.h"
 #include "engine/train/run/run.h"
 
-/* What a rank tells the others; its layout is the same on all of them. */
+/* The facts that a rank sends to the others; their layout is the same on all of them. */
 typedef struct clt_told_preflight {
     char host[64], version[32];
     char platform[OCL_NAME_SIZE], device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE];
-    char place[32]; /* of a GPU: on the PCI bus, or "device 0:0" if that is not known; "": no GPU */
+    char place[32]; /* place of a GPU: on the PCI bus, or "device 0:0" if that is unknown; "": no GPU */
     char data[CLT_HASH64_TEXT], eval_data[CLT_HASH64_TEXT]; /* fingerprints, "": the data has none */
-    uint64_t program;                                       /* hash of its file; 0: not known */
-    int64_t samples;                                        /* of the training data; -1: none */
+    uint64_t program;                                       /* hash of the program's file; 0: not known */
+    int64_t samples;                                        /* samples of the training data; -1: none */
     int32_t local_ranks, is_cpu;
-    int32_t rounds_correctly;      /* divisions and square roots, if kernels ask for it */
-    int32_t cores, launcher_cores; /* that this process and its parent may use; 0: not known */
-    int32_t node, far;             /* of clt_nearness; a node of -1: not known */
+    int32_t rounds_correctly;      /* divisions and square roots round correctly if kernels ask for it */
+    int32_t cores, launcher_cores; /* cores that this process and its parent may use; 0: not known */
+    int32_t node, far;             /* members of clt_nearness; a node of -1: not known */
 } clt_told_preflight;
 
 /* Compares the config: CLT_ERANKS names the first rank whose config is not rank 0's, and a line that

@@ -24,12 +24,12 @@ typedef struct sum_place {
     int64_t elements;
     comm_type type;
     int64_t grain;     /* shares are multiples of it, in elements */
-    part given, taken; /* what this rank gives to it, and gets: its share or everything */
-    ocl_buffer *from;  /* what this rank gives, on the device */
+    part given, taken; /* bytes that this rank gives and gets: its share or everything */
+    ocl_buffer *from;  /* the tensor on the device that this rank gives */
     uint64_t from_at;
     comm_memory *memory; /* memory of ranks and device, in which the sum happens; or NULL */
-    uint64_t memory_at;  /* offset in it, in bytes */
-    ocl_pinned *staging; /* if memory is NULL */
+    uint64_t memory_at;  /* offset in `memory`, in bytes */
+    ocl_pinned *staging; /* host memory of the sum if `memory` is NULL */
     uint64_t stride;     /* bytes of staging for each step under way; 0: all steps use the same */
 } sum_place;
 
@@ -44,7 +44,7 @@ struct clt_sync {
     int64_t *step;     /* number of each of these steps; -1: none */
     int64_t now;       /* the step whose sums are carried out; -1: none */
     clt_async *
-        *open; /* of each sum of parameters: its collective, posted and not waited for yet; else NULL */
+        *open; /* for each sum of parameters: its collective, posted and not waited for yet; else NULL */
     uint64_t bytes;
     float say[CLT_SYNC_WORDS];
 };
@@ -109,7 +109,7 @@ static clt_status make_place(clt_sync *s, size_t k)
     CLT_TRY(clt_realized_resolve(s->run->train, t->id, &p->buffer, &p->offset));
     p->given = p->taken = (part){0, p->bytes};
     p->grain = sum->grain;
-    if (rows) { /* of any type */
+    if (rows) { /* the rows may have any type, so they are gathered as bytes */
         p->type = COMM_U8;
         p->elements = (int64_t)p->bytes;
         p->grain = p->elements / s->run->ranks.ranks;

@@ -35,9 +35,9 @@ typedef struct clt_sync clt_sync;
  * f32, and an energy. */
 #define CLT_SYNC_WORDS 71
 
-/* What is known of a step's sums when they have ended; times in seconds, of this rank. */
+/* Figures of a step's sums when they have ended; times in seconds, of this rank. */
 typedef struct clt_sync_result {
-    double inside; /* in sums, including the wait for later ranks */
+    double inside; /* time in sums, including the wait for later ranks */
     double waited; /* from when its last data was ready until the last sum ended, plus waits in exchanges */
     float heard[CLT_SYNC_WORDS]; /* the words of all ranks, summed */
 } clt_sync_result;
@@ -70,6 +70,6 @@ clt_status clt_sync_settle(clt_sync *sync);
 void clt_sync_say(clt_sync *sync, const float words[CLT_SYNC_WORDS]);
 /* The sums of a step whose results have arrived; zeros if they are no longer known, or with one rank. */
 clt_status clt_sync_take(clt_sync *sync, int64_t step, clt_sync_result *result);
-uint64_t clt_sync_bytes(const clt_sync *sync); /* that this rank gives to sums in each step; 0 for NULL */
+uint64_t clt_sync_bytes(const clt_sync *sync); /* that this rank gives in each step; 0 for NULL */
 
 #endif

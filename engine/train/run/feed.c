@@ -27,7 +27,7 @@ struct clt_feed {
     int n_slots;
     ocl_pinned **pinned;
     void **slots;
-    upload *uploads;  /* by slot index */
+    upload *uploads;  /* uploads by slot index */
     ocl_buffer *ring; /* RING slots of ring_stride bytes */
     uint64_t ring_stride;
     ocl_event *copied[RING]; /* the device copy that last read each slot of the ring */
@@ -89,7 +89,7 @@ static clt_status make_slots(clt_feed *feed, int prefetch)
     return ocl_buffer_create(device, feed->ring_stride * RING, "staging ring", &feed->ring);
 }
 
-/* After a failed upload there may be no callback, and its slot is then never released. */
+/* A failed upload may have no callback, and its slot is then never released: returns the error instead. */
 static clt_status check_commands(void *context)
 {
     ocl_device *device = context;

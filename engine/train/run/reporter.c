@@ -19,7 +19,7 @@ typedef struct entry {
     double done_at;
     /* number of the last command that was enqueued for the step (cl/command/faults.h) */
     uint64_t last_command;
-    clt_state_block *state; /* in pinned memory */
+    clt_state_block *state; /* state block in pinned memory */
     float *losses;
 } entry;
 

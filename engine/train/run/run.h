@@ -19,11 +19,11 @@
 
 /* The weights file that a run started from (--init). A resumed run reads this record from its checkpoint. */
 typedef struct clt_weights_taken {
-    char file[1024];  /* its path as the user gave it; "": none */
-    char prefix[100]; /* what was removed from all names, such as "module.", or "" */
+    char file[1024];  /* path of the file as the user gave it; "": none */
+    char prefix[100]; /* prefix that was removed from all names, such as "module.", or "" */
     int tensors;
-    uint64_t hash;   /* of the file or files */
-    char notes[400]; /* for instance "wpe.weight: the first 256 of 1024 rows", or "" */
+    uint64_t hash;   /* hash of the file or files */
+    char notes[400]; /* notes such as "wpe.weight: the first 256 of 1024 rows", or "" */
     int kept;        /* parameters that keep their initial values, because run_options.init_skip names them */
     char kept_names[300]; /* "fc.weight, fc.bias", or as many as fit */
     int adapters;         /* tensors of low-rank adapters that keep initial values: the file has none */
@@ -87,7 +87,7 @@ void clt_run_drop_objects(clt_run *run);
 /* With data.micro_batch auto: sets this micro-batch. The run must be planned, or planned again,
  * afterwards. */
 clt_status clt_run_set_micro_batch(clt_run *run, int64_t micro_batch);
-/* Options of a feed that gives the training plan the batches first_step..last_step - 1. */
+/* Options of a feed that feeds the batches first_step..last_step - 1 to the training plan. */
 clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, int64_t last_step);
 /* Enqueues one training step on batch number `step`. */
 clt_status clt_step(clt_run *run, int64_t step);
@@ -130,7 +130,7 @@ const struct clt_named_tensor *clt_weights_find(const clt_graph *graph, const st
 const char *clt_weights_short_name(const clt_graph *graph, const char *name);
 /* The published names of the graph's model family; NULL: there are no published weights. */
 const struct clt_model_published *clt_weights_published(const clt_graph *graph);
-/* Whether the tensor has the shape that files of this parameter have; it may be longer where that is
+/* True if the tensor has the shape that files of this parameter have; it may be longer where that is
  * allowed. */
 bool clt_weights_fit_shape(const clt_param *param, const struct clt_named_tensor *tensor);
 /* Removes the prefix that the program which saved the file has put before all names (module., model.,
@@ -146,9 +146,9 @@ clt_status clt_weights_take_off_prefix(const clt_graph *graph, struct clt_safete
  * NULL; its prefix is kept. */
 clt_status clt_weights_check(const clt_graph *graph, const struct clt_safetensors *file, const char *path,
                              const char *skip, clt_weights_taken *taken);
-/* Whether the parameter keeps its initial values when this file is loaded: `skip` names it, or it belongs to
+/* True if the parameter keeps its initial values when this file is loaded: `skip` names it, or it belongs to
  * an adapter and the file holds no adapter. Without `skip` (NULL) every parameter must be in the file. */
-#define CLT_ADAPTER_MARK ".lora_" /* in the names of adapters' tensors only */
+#define CLT_ADAPTER_MARK ".lora_" /* occurs only in the names of adapters' tensors */
 bool clt_weights_keep_initial(const struct clt_safetensors *file, const char *skip, const clt_param *param);
 /* resume.c. resumed_name: the folder that options->resume names; "": nothing is resumed. resumed_open:
  * finds, opens and verifies the checkpoint that options->resume names. Collective: rank 0 chooses it, and

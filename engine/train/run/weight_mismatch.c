@@ -188,7 +188,7 @@ static bool has_config_of_its_own(const char *path)
            !clt_checkpoint_named(path);
 }
 
-/* " model.layers=2 model.tied=true" as " layers 2, tied true". */
+/* Appends " model.layers=2 model.tied=true" as " layers 2, tied true". */
 static void in_words(const char *keys, clt_str *out)
 {
     for (const char *at = keys; *at; at++) {
@@ -288,9 +288,9 @@ static int list_patterns(const clt_mismatches *list, bool unused, char patterns[
     return count;
 }
 
-/* If only a few layers do not fit, as with the head of a model for other classes: how to train these from
- * random values. With --init-skip the file may also hold tensors of other heads, so these need no pattern if
- * they are many. Numbered layers are left to add_hints. */
+/* If only a few layers do not fit, as with the head of a model for other classes, says how to train these
+ * from random values. With --init-skip the file may also hold tensors of other heads, so these need no
+ * pattern if they are many. Numbered layers are left to add_hints. */
 static void add_skip_hint(const clt_mismatches *list, clt_str *out)
 {
     char patterns[MAX_HEADS][CLT_MISMATCH_NAME + 2];

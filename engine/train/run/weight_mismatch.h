@@ -10,7 +10,7 @@
 
 typedef enum clt_mismatch_kind {
     CLT_MISMATCH_SHAPE,   /* the file's tensor has another shape */
-    CLT_MISMATCH_TYPE,    /* it holds no floating-point numbers */
+    CLT_MISMATCH_TYPE,    /* the file's tensor holds no floating-point numbers */
     CLT_MISMATCH_MISSING, /* the file has no such tensor */
     CLT_MISMATCH_UNUSED   /* the model has no such parameter */
 } clt_mismatch_kind;
@@ -23,7 +23,7 @@ typedef struct clt_mismatch {
     clt_mismatch_kind kind;
     char name[CLT_MISMATCH_NAME]; /* "h.%.attn.c_attn.weight": % stands for the layer */
     clt_shape need, have;
-    char type[24];       /* of the file's tensor */
+    char type[24];       /* type of the file's tensor */
     int64_t first, last; /* numbers of the layers; -1: the name has none */
     int count;
 } clt_mismatch;

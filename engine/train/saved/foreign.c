@@ -46,8 +46,8 @@ const char *clt_weights_short_name(const clt_graph *graph, const char *name)
     return strncmp(name, prefix, strlen(prefix)) == 0 ? name + strlen(prefix) : name;
 }
 
-/* Copies `name` with its ending renamed: each of the family's renamed endings is a pair, of which ending
- * number `from` (0, 1) is replaced by the other. False: the name has no such ending. */
+/* Copies `name` with its ending renamed. Each of the family's renamed endings is a pair: ending number
+ * `from` (0 or 1) is replaced by the other one. False: the name has no such ending. */
 static bool rename_ending(const clt_model_published *p, const char *name, int from, char *out, size_t size)
 {
     for (const char *const(*pair)[2] = p ? p->renamed : NULL; pair && (*pair)[0]; pair++)
@@ -179,7 +179,7 @@ static bool tells_another_model(const clt_graph *graph, const clt_safetensors *f
     return p && strcmp(name, p->head) == 0;
 }
 
-/* How many rows of a token embedding may be padding that another program added. */
+/* The largest number of rows of a token embedding that may be padding by another program. */
 static int64_t padding_rows(int64_t rows)
 {
     return rows / 16 > 63 ? rows / 16 : 63;

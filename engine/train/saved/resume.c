@@ -51,7 +51,7 @@ static bool member_int(const clt_json *object, const char *key, int64_t most, in
     return clt_json_int_within(clt_json_get(object, key), 0, most, out);
 }
 
-/* Writes the overrides with which this job takes `samples` samples a step. */
+/* Writes the config overrides with which a step of this job takes `samples` samples. */
 static void name_batch(const clt_job *job, int64_t samples, char *text, size_t size)
 {
     int64_t micro = samples / job->ranks;
@@ -93,8 +93,8 @@ static clt_status check_end(const clt_job *job, const clt_checkpoint *saved, int
     return CLT_OK;
 }
 
-/* Whether the checkpoint has the storage type of the job; a checkpoint that names no type counts as having
- * it. With precision.mode auto another device may choose another type; `tells`: warns of that. */
+/* True if checkpoint and job have the same storage type; a checkpoint that names none counts as having the
+ * job's. With precision.mode auto another device may choose another type; `tells`: warns of that. */
 static bool same_storage(const clt_job *job, const clt_checkpoint *saved, bool tells)
 {
     const char *now = clt_dtype_name(job->storage);
@@ -253,7 +253,7 @@ static clt_status choose(const clt_run_options *o, bool peek, clt_resumed *out)
     if (comm_describe(o->comm)->rank == 0) {
         clt_error_take(out->saved ? CLT_OK : open_named(o, out->name, peek, &out->saved), &told.error);
         snprintf(told.path, sizeof told.path, "%s", out->saved ? out->saved->path : "");
-        told.error.file = NULL; /* points to a constant of this process */
+        told.error.file = NULL; /* it points to a constant of this process */
     }
     CLT_TRY(comm_broadcast(o->comm, &told, sizeof told, 0));
     memcpy(out->path, told.path, sizeof out->path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What resuming would do, for a dry run, which has a job but no device objects (resume.c). The checkpoint is
+ * Previews resuming for a dry run, which has a job but no device objects (resume.c). The checkpoint is
  * opened and verified, and compared with the job as clt_run_resume compares it; no value is loaded. */
 #ifndef ENGINE_TRAIN_SAVED_RESUME_PREVIEW_H
 #define ENGINE_TRAIN_SAVED_RESUME_PREVIEW_H

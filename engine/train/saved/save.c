@@ -128,7 +128,7 @@ static clt_status load_all(clt_run *run, const clt_safetensors *file, const clt_
 {
     const clt_graph *graph = run->job->model;
     clt_named_tensor values;
-    int adapters = 0, idle = 0; /* the tensors of adapters that start at zero, and the ones that still are */
+    int adapters = 0, idle = 0; /* tensors of adapters that start at zero; the ones still zero */
     for (size_t i = 0; i < graph->n_params; i++) {
         const clt_param *param = &graph->params[i];
         clt_run_progress(run, "loading the parameters", (int64_t)i, (int64_t)graph->n_params);

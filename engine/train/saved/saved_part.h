@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of a checkpoint that a rank writes, and the host memory for it. Of tensors that every rank has,
- * each writer saves an equal share of each arena; of tensors that are divided among ranks, a rank saves its
- * own part. A single rank writes everything. */
+ * The part of a checkpoint that a rank writes, and the host memory for it. If every rank has a tensor, each
+ * writer saves an equal share of its arena. If a tensor is divided among ranks, each rank saves its own
+ * part. A single rank writes everything. */
 #ifndef ENGINE_TRAIN_SAVED_SAVED_PART_H
 #define ENGINE_TRAIN_SAVED_SAVED_PART_H
 
@@ -10,11 +10,11 @@
 #include "engine/train/run/run.h"
 #include "engine/train/saved/checksum.h"
 
-/* Where the values of a tensor are. */
+/* Describes where the values of a tensor are. */
 typedef struct clt_saved_tensor {
     const clt_store_slot *slot;
     clt_arena_kind arena;
-    int transposed; /* number of dimensions that the last one is moved before in files; 0: none */
+    int transposed; /* in files the last dimension precedes this number of others; 0: it is last */
 } clt_saved_tensor;
 
 /* Where a piece of a tensor comes from. */

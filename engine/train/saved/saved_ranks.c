@@ -27,7 +27,7 @@ typedef struct clt_sent {
 
 /* --- who sees the folder --- */
 
-/* What rank 0 broadcasts: where the folder is and the tag of this run. */
+/* The message that rank 0 broadcasts: the path of the folder and the tag of this run. */
 typedef struct said {
     char folder[PATH_MAX], tag[CLT_SAVED_TAG];
 } said;
@@ -39,7 +39,7 @@ static clt_status token_of(const said *s, clt_str *out)
     return clt_str_check(out);
 }
 
-/* Whether a file is a token; in tokens of older versions the process has no hash. */
+/* True if a file is a token; in tokens of older versions the process has no hash. */
 static bool is_token(const char *name)
 {
     char hash[17];

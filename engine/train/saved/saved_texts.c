@@ -30,7 +30,7 @@ struct clt_saved_prints {
     pthread_cond_t changed;
     double left; /* seconds that checkpoints may still wait, all of them together */
     bool over;   /* the thread has finished */
-    bool known;  /* these are set: */
+    bool known;  /* the fingerprints below are set */
     char train[CLT_HASH64_TEXT], eval[CLT_HASH64_TEXT];
 };
 
@@ -88,7 +88,7 @@ static void add_file(clt_saved_texts *t, const char *name, const clt_str *text)
     t->files[t->n_files++] = (clt_checkpoint_file){name, text->text, text->length};
 }
 
-/* Fingerprints of remote data are given; "": they are not known. */
+/* Prints the facts about the data. The caller gives the fingerprints of remote data; "": not known. */
 static clt_status print_facts(const clt_run *run, const char *folder, const char *print,
                               const char *eval_print, clt_str *out)
 {

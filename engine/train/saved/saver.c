@@ -21,7 +21,7 @@
 #include "engine/train/saved/saved_ranks.h"
 #include "engine/train/saved/saved_texts.h"
 
-/* What the writer thread does. THROUGH: it has finished its part of a round. */
+/* State of the writer thread. THROUGH: it has finished its part of a round. */
 typedef enum saver_phase { SAVER_IDLE, SAVER_READING, SAVER_WORKING, SAVER_THROUGH, SAVER_STOP } saver_phase;
 /* ALL: the whole save, with one rank; the other rounds are described in saver.h. DISCARD: replaces the
  * remaining rounds after one has failed. */
@@ -43,7 +43,7 @@ struct clt_saver {
     clt_retention retention;
     int64_t (*uploading)(void *context); /* clt_saver_ask; NULL: nothing is uploaded */
     void *context;                       /* for it */
-    clt_str config;                      /* its digest is in the manifest */
+    clt_str config;                      /* text of the config, whose digest is in the manifest */
     clt_saved_texts texts;
     clt_thread *thread;
     pthread_mutex_t lock;
@@ -55,7 +55,7 @@ struct clt_saver {
     clt_error error;       /* error of this rank's part of the round */
     clt_part written, all; /* bytes that this rank wrote or read in this round; bytes that all ranks wrote */
     bool open;             /* ranks have a round to end together; the same value on all of them */
-    bool exceeds;          /* on rank 0, after placing a checkpoint: older ones are to be deleted */
+    bool exceeds;          /* on rank 0, after placing a checkpoint: older ones must be deleted */
     bool pending;          /* the save could not begin, and the next poll gives its error */
     clt_save_result result;
 };
@@ -141,7 +141,7 @@ static clt_checkpoint_content content_of(const clt_saver *s, const char *state)
                                     .n_files = s->texts.n_files};
 }
 
-/* Whether the reads from the device succeeded and brought the bits that it holds. */
+/* Checks that the reads from the device succeeded and brought the bits that it holds. */
 static clt_status check_reads(const clt_saver *s)
 {
     CLT_TRY(ocl_commands_check(s->run->device, s->last_command));

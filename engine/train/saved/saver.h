@@ -22,7 +22,7 @@
 
 typedef struct clt_saver clt_saver;
 
-/* What a resumed run needs besides tensors and the state block. */
+/* State that a resumed run needs besides tensors and the state block. */
 typedef struct clt_saved_state {
     double best_eval_loss; /* NAN: none yet */
     /* The best evaluation so far: the figure it was chosen by (checkpoint.best; NONE: loss), its value, and
@@ -47,15 +47,15 @@ typedef struct clt_saved_state {
 typedef struct clt_save_result {
     int64_t step;
     double seconds;
-    double begun, read; /* by clt_now: from when to when the device's queue was busy with it */
+    double begun, read; /* clt_now() when the device's queue became busy with the save, and free again */
     char path[1024];
-    clt_error error; /* the same on all ranks. CLT_OK: the checkpoint is complete and synced to disk */
+    clt_error error; /* the same error on all ranks. CLT_OK: the checkpoint is complete and synced to disk */
 } clt_save_result;
 
 /* folder: the checkpoints folder on rank 0; others pass NULL. Collective, as are begin and poll. */
 clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out);
-/* Before the first save: of which step the files are needed by an upload and must not go meanwhile; 0: none.
- * Called by the writer's thread. */
+/* To be called before the first save. uploading: returns the step whose files an upload needs, which must
+ * not be deleted meanwhile; 0: none. The writer's thread calls it. */
 void clt_saver_ask(clt_saver *saver, int64_t (*uploading)(void *context), void *context);
 /* Waits for this rank's part of the save in flight, if any. With several ranks that save is lost: its files
  * stay until the next save or run removes them, because other ranks may still write. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The program: sets up signals, then ranks, runs the command and turns its status into the exit code. */
+ * The main function: sets up signals, then ranks, runs the command and turns its status into the exit
+ * code. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -53,21 +54,21 @@ static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
     if ((entry->flags & CMD_RANKS) && comm_under_launcher()) {
         CLT_TRY(comm_create(&context->comm));
         context->ranks = comm_describe(context->comm);
-        clt_log_set_first(context->ranks->rank == 0); /* what the config brings is warned of once */
+        clt_log_set_first(context->ranks->rank == 0); /* only rank 0 logs warnings of the config */
         ocl_prepare_process(context->ranks->local_ranks, context->ranks->core_ranks);
         /* ranks stop together: a rank that gives up alone would leave the others waiting */
         clt_remote_wait_until(NULL);
     } else if (!(entry->flags & CMD_HIDDEN)) {
         if (entry->flags & CMD_RANKS)
             comm_warn_if_alone();
-        /* Not in child processes: they keep their parent's settings, so that both have the same devices. */
+        /* Not for child processes: they keep their parent's settings, so that both see the same devices. */
         ocl_prepare_process(1, 1);
     }
     return CLT_OK;
 }
 
-/* Every rank finds the same mistake in the command line or the config. So that it is reported once, rank 0
- * reports it and ends the others, which wait 2 s for that. True: a signal ended that wait. */
+/* Every rank finds the same mistake in the command line or the config. Only rank 0 reports it, and ends the
+ * others, which wait up to 2 s for that. True: a signal ended the wait. */
 static bool rank_0_says_it(const cmd_context *context, clt_status status)
 {
     struct timespec moment = {2, 0};
@@ -112,7 +113,7 @@ int main(int argc, char **argv)
     cmd_signals_install(flags & CMD_HIDDEN  ? CMD_SIGNALS_CHILD
                         : flags & CMD_STOPS ? CMD_SIGNALS_STOP
                                             : CMD_SIGNALS_END);
-    /* a parent may have made this process ignore the signal, and then no child's end is reported */
+    /* if the parent made this process ignore the signal, the end of a child would not be reported */
     (void)signal(SIGCHLD, SIG_DFL);
     cmd_context context = {
         .stop = cmd_stop_flag(), .program = argv[0], .keeps_work = (flags & CMD_STOPS) != 0};
@@ -121,7 +122,7 @@ int main(int argc, char **argv)
     (void)clt_copies_use(NULL); /* with the settings of the environment, this does not fail */
     clt_remote_wait_until(cmd_stop_flag());
     clt_families_register();
-    clt_self_test_register(); /* used if no child process can be started */
+    clt_self_test_register(); /* the fallback if no child process can be started */
     clt_status status;
     if (argc < 2) {
         char *none[] = {argv[0], NULL};

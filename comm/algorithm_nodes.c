@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An all-reduce in two levels. The ranks of a host write into memory that they share, and each adds up one
- * slice over all of them. The ranks of different hosts that own the same slice reduce it among themselves;
- * then every rank reads all slices. So a byte crosses the network once per host, every rank does its part of
- * the additions, and inside a host no message is sent. Between hosts, pieces overlap (pieces.c): one crosses
- * the network while the next is added up. Where a host has fewer ranks than others, ranks without a partner
- * there own no slice. */
+ * An all-reduce in two levels. The ranks of a host write into memory that they share, and each of them adds
+ * up one slice over all ranks of the host. The ranks of different hosts that own the same slice reduce it
+ * among themselves; then every rank reads all slices. So a byte crosses the network once per host, every
+ * rank does its part of the additions, and inside a host no message is sent. Between hosts, pieces overlap
+ * (pieces.c): one crosses the network while the next is added up. If one host has fewer ranks than the
+ * others, only as many ranks of each host own a slice. */
 #include "comm/comm_internal.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static bool nodes_is_tree(const comm *c)
     return c->info.nodes == 1 || (c->info.even_nodes && (n & (n - 1)) == 0 && !c->half_between);
 }
 
-/* A sum of `count` elements in pieces of `most`. */
+/* A sum of `count` elements, computed in pieces of at most `most` elements. */
 typedef struct node_sum {
     comm *group;
     comm_type type;
@@ -136,8 +136,8 @@ static clt_status begin_copied(void *context, int64_t k, float *wide, comm_piece
     return CLT_OK;
 }
 
-/* On one host, `begin` of piece k + 2 was a barrier after all sums of piece k. Only the last two pieces need
- * a barrier here, and share it. */
+/* On one host, the barrier in `begin` of piece k + 2 comes after all sums of piece k. Only the last two
+ * pieces have no such barrier: both use the one here. */
 static clt_status end_copied(void *context, int64_t k, const comm_piece *piece)
 {
     const node_sum *s = context;
@@ -210,7 +210,7 @@ static clt_status end_in_place(void *context, int64_t k, const comm_piece *piece
     return CLT_OK;
 }
 
-/* Sums the slice that this rank owns; on one host the sum is written directly to where it belongs. */
+/* Sums the slice that this rank owns; on one host the sum is written directly to its destination. */
 static clt_status sum_slice(node_sum *s)
 {
     comm *c = s->group;

@@ -4,7 +4,7 @@
  *   tree     to rank 0 along a binomial tree and back: few messages, each with all data. For little data.
  *   halving  halves of the data are exchanged with ranks 1, 2, 4 ... away and gathered the same way back:
  *            the fewest messages that send each byte about twice. Needs a power of two of ranks.
- *   ring     1 / ranks of the data travels round the ring, being added to, and round once more.
+ *   ring     each 1 / ranks of the data travels round the ring: once to be summed, once to spread the sum.
  *   slices   every rank gets one slice from all ranks, adds it up and sends the sum to all; pieces overlap
  *            (pieces.c). The only algorithm by messages that rounds 16-bit sums once.
  * If the number of ranks is a power of two, tree, halving, slices and nodes (algorithm_nodes.c) all add in
@@ -232,12 +232,12 @@ clt_status comm_native_sum(comm *c, void *data, int64_t count, comm_type type)
 
 /* --- the choice --- */
 
-/* In the order of preference, which holds unless an algorithm was asked for or measured. */
+/* In order of preference; the order does not matter if an algorithm was asked for or measured. */
 static const comm_algorithm *const algorithms[] = {&comm_algorithm_nodes,   &comm_algorithm_slices,
                                                    &comm_algorithm_halving, &comm_algorithm_ring,
                                                    &comm_algorithm_tree,    &comm_algorithm_native};
 #define ALGORITHMS (sizeof algorithms / sizeof algorithms[0])
-/* Up to this number of bytes the number of messages decides, not their size. */
+/* Up to this number of bytes an all-reduce is limited by the number of messages, not by their size. */
 #define SMALL 4096
 /* Bytes of a piece, for algorithms that do not cut pieces themselves: scratch memory stays small, and sums
  * are still in a cache when they are sent on. */

@@ -53,7 +53,7 @@ typedef struct race {
     size_t capacity;
 } race;
 
-/* Times RUNS runs; the result is this rank's shortest run, then the maximum of that over the ranks. */
+/* Times RUNS runs. The result is the maximum, over the ranks, of each rank's shortest run. */
 static clt_status time_algorithm(const race *r, const comm_algorithm *algorithm, double *seconds)
 {
     enum { RUNS = 3 };
@@ -101,8 +101,8 @@ clt_status comm_measure_algorithms(comm *c, int64_t bytes, comm_type type, doubl
     CLT_FREED void *data = NULL;
     for (size_t i = 0; i < capacity; i++)
         seconds[i] = 0;
-    /* Here `nodes` adds in an order that no other algorithm has, so no other gives the same bits; and
-     * `nodes` is better than the others. */
+    /* In this case no other algorithm gives the same bits as `nodes`, and `nodes` is faster than the others,
+     * so nothing is measured. */
     bool two_levels = c->order == COMM_REPEATED && !comm_algorithm_nodes.unsuited(c, type, COMM_SUM) &&
                       !comm_algorithm_nodes.is_tree(c);
     c->algorithm = NULL;

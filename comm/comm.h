@@ -38,10 +38,10 @@ bool comm_under_launcher(void);
 /* The number of processes that srun started without PMI or PMIx: they cannot find each other, so each of
  * them does the whole work. Otherwise 1. */
 int comm_tasks_alone(void);
-/* Warns if comm_tasks_alone() > 1, and says what srun needs. comm_create does this itself. A program that
- * calls comm_create only under a launcher calls this function when there is no launcher. */
+/* Warns if comm_tasks_alone() > 1, and names the option that srun needs. comm_create calls this function. A
+ * program that calls comm_create only under a launcher calls this function when there is no launcher. */
 void comm_warn_if_alone(void);
-/* Finds a file in the folders where comm_create looks for its module. False: no folder has it, or its path
+/* Finds a file in the folders that comm_create searches for its module. False: no folder has it, or its path
  * needs more than `size` bytes. */
 bool comm_module_file(const char *name, char *path, size_t size);
 /* The name of the library that keeps the ports of a local job's mpirun on the loopback address
@@ -81,7 +81,7 @@ void comm_set_phase(comm *c, const char *text);
 clt_status comm_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
 clt_status comm_broadcast(comm *c, void *data, int64_t bytes, int root);
 /* Sends rank 0's text to all ranks: the others get it, terminated by NUL, in *text, which the caller frees;
- * if rank 0's text is NULL, theirs is, too. what: for the message when memory runs out. */
+ * if rank 0's text is NULL, theirs is, too. `what` names the text in the message if memory runs out. */
 clt_status comm_share_text(comm *c, char **text, size_t *length, const char *what);
 clt_status comm_barrier(comm *c);
 /* `data` has `count` elements, divided into shares of whole grains of `grain` elements (comm_share). After a
@@ -157,8 +157,9 @@ clt_status comm_memory_create(comm *c, int64_t bytes, comm_memory **out);
 void comm_memory_destroy(comm_memory *m); /* NULL is fine; while no call uses it */
 CLT_SCOPED_POINTER(comm_memory, comm_memory_destroy)
 void *comm_memory_own(comm_memory *m);
-/* After a sum of `count` elements at `offset` without `everywhere`: the slice [*first, *first + *length)
- * that lies in the memory of `local_rank`, and its address. All slices together are the whole sum. */
+/* After a sum of `count` elements at `offset` without `everywhere`: finds the slice [*first, *first +
+ * *length) that is in the memory of `local_rank`, and its address, *data. All slices together are the whole
+ * sum. */
 void comm_memory_slice(const comm_memory *m, int64_t offset, int64_t count, comm_type type, int local_rank,
                        const void **data, int64_t *first, int64_t *length);
 

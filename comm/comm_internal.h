@@ -28,7 +28,7 @@ struct comm {
     /* ranks with this local_rank, one of each host; NULL: there is one host, or this rank owns no slice */
     comm *across;
     comm_segment *segment; /* memory shared by the local ranks, or NULL */
-    /* number of the slot that the next piece takes, before the modulo COMM_SLOTS */
+    /* the next piece takes the slot with the number `slot` % COMM_SLOTS */
     int64_t slot;
     int64_t slot_bytes;              /* of each slot */
     const comm_algorithm *algorithm; /* the algorithm that was asked for or measured; NULL: the usual one */
@@ -61,12 +61,12 @@ void comm_pending_drop(comm *c, comm_pending *f); /* drops the messages that hav
 
 /* --- sums (sums.c) --- */
 
-/* out[k][i] = the sum over parts of part[i], in f32 as a binary tree over the parts' numbers:
- * ((0+1)+(2+3))+... for COMM_F32, COMM_F16 and COMM_BF16, rounded once. Each output may be one of the
- * parts. */
+/* Writes the sum of part[p][i] over all parts p to out[k][i], for each of the `outs` outputs k. COMM_F32,
+ * COMM_F16 and COMM_BF16 are added in f32, as a binary tree over the parts' numbers, ((0+1)+(2+3))+..., and
+ * rounded once. An output may be one of the parts. */
 void comm_sum_parts(const void *const *part, int parts, int64_t count, comm_type type, void *const *out,
                     int outs);
-/* The same without the rounding. */
+/* comm_sum_parts without the rounding. */
 void comm_sum_parts_f32(const void *const *part, int parts, int64_t count, comm_type type, float *out);
 void comm_round(const float *values, int64_t count, comm_type type, void *out);
 /* into[i] = into[i] op other[i]; not of 16-bit types. */
@@ -100,8 +100,8 @@ typedef struct comm_pieces {
     clt_status (*end)(void *context, int64_t k, const comm_piece *piece);
 } comm_pieces;
 clt_status comm_run_pieces(comm *group, const comm_pieces *pieces);
-/* Elements of a piece for this number of ranks: short enough that the next piece is ready in time, long
- * enough that each rank's share makes a message of some size. */
+/* Elements of a piece for this number of ranks: few enough that the next piece is ready in time, enough that
+ * the message with a rank's share is not small. */
 int64_t comm_piece_elements(int ranks, comm_type type);
 
 /* --- algorithms (algorithms.c, algorithm_nodes.c); communication thread only --- */
@@ -152,10 +152,10 @@ clt_status comm_run_barrier(comm *c);
 /* --- shares (shares.c); communication thread only --- */
 
 typedef struct comm_shares {
-    bool sums;       /* a reduce-scatter, otherwise an all-gather */
+    bool sums;       /* true: a reduce-scatter; false: an all-gather */
     bool two_levels; /* shared memory inside hosts; false: messages between all ranks */
     void *data;
-    void *const *part; /* each local rank's data, if all local ranks see it; NULL: each sees its own only */
+    void *const *part; /* each local rank's data, if all of them can access it; NULL: they cannot */
     int64_t count, grain;
     comm_type type;
 } comm_shares;

@@ -46,7 +46,8 @@ int comm_tasks_alone(void)
 {
     if (comm_under_launcher() || !environment("SLURM_PROCID"))
         return 1;
-    /* A batch script is one process and in no step, but it has SLURM_NTASKS, too. */
+    /* SLURM_NTASKS alone does not count: a batch script has it, too, though it is one process outside any
+     * step. */
     bool in_step = environment("SLURM_STEP_ID") || environment("SLURM_STEPID");
     int tasks = count_in(environment("SLURM_STEP_NUM_TASKS"));
     if (tasks == 0 && in_step)

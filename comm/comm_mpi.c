@@ -57,8 +57,8 @@ static void describe_library(void)
     }
 }
 
-/* MPI asks hwloc for the machine, one of whose plug-ins loads every OpenCL driver. That would be before a CPU
- * device is divided among the ranks, which PoCL can only do while it is loaded. */
+/* Under MPI, a plug-in of hwloc would load every OpenCL driver. PoCL must not be loaded before the ranks
+ * have divided the CPU's cores, because it reads its cores only while it is being loaded. */
 static void keep_drivers_unloaded(void)
 {
     (void)setenv("HWLOC_COMPONENTS", "-opencl", 0);

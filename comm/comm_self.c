@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The transport of a single process, which has nobody to send to. With it the rest of the program has one
- * path for one rank and for many. It must not know MPI. */
+ * The transport of a single process, which sends no messages. With it the rest of the program needs no
+ * special case for one rank. It must not know MPI. */
 #include "comm/transport.h"
 
 static const comm_host *self_host;

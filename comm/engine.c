@@ -41,7 +41,7 @@ struct comm_engine {
     int abort_code;
     clt_error start_error;
     char first_failure[512];
-    int last_tag;            /* the last tag of a group; used only by the thread that makes groups */
+    int last_tag;            /* the largest tag that a group uses; only for the thread that makes groups */
     _Atomic bool pressing;   /* an urgent request can run; written under mutex */
     _Atomic double deadline; /* seconds for each request */
     bool crowded;            /* see comm_engine_set_crowded; set once */
@@ -164,8 +164,8 @@ static comm_word own_word(comm_engine *e, bool inside)
     return own;
 }
 
-/* While no request can run: looks whether another rank has given up waiting for this one. Called with the
- * mutex held. */
+/* Called with the mutex held, while no request can run: checks whether another rank has given up waiting for
+ * this one. */
 static void listen_for_the_roll(comm_engine *e)
 {
     enum { NANOSECONDS = 200000000 };

@@ -10,7 +10,7 @@
 #include "engine/base/scope.h"
 #include "engine/base/thread.h"
 
-#define COMM_DEADLINE 600.0 /* seconds, until comm_set_deadline */
+#define COMM_DEADLINE 600.0 /* seconds; valid until comm_set_deadline is called */
 
 typedef struct comm_engine comm_engine;
 
@@ -53,7 +53,7 @@ void comm_engine_post(comm_engine *e, comm_request *r);
 clt_status comm_engine_finish(comm_request *r);
 /* Runs body(context) on the communication thread, when its turn comes, and returns the result. */
 clt_status comm_engine_run(comm_engine *e, const char *what, clt_status (*body)(void *), void *context);
-/* The last tag that any group uses. */
+/* The largest tag that any group uses. */
 int comm_engine_last_tag(const comm_engine *e);
 void comm_engine_use_tag(comm_engine *e, int tag);
 bool comm_engine_abort(comm_engine *e, int exit_code);
@@ -64,8 +64,9 @@ clt_status comm_engine_scratch(comm_engine *e, int64_t bytes, void **out);
 /* Called between the parts of a long request: runs the urgent requests that are ready. CLT_ECOMM when one of
  * them failed. */
 clt_status comm_engine_give_way(comm_engine *e);
-/* The same, for loops that wait on the communication thread: also yields the core and, after a while,
- * sleeps. CLT_ECOMM when the request's deadline has passed here or on another rank. *turns begins at 0. */
+/* comm_engine_give_way for loops that wait on the communication thread: also yields the core and, after a
+ * while, sleeps. CLT_ECOMM when the request's deadline has passed here or on another rank. *turns begins at
+ * 0. */
 clt_status comm_engine_wait_turn(comm_engine *e, int *turns);
 
 /* Watches the process of another rank of this host, in the same name space of process numbers: when it ends,
@@ -76,10 +77,10 @@ void comm_engine_watch(comm_engine *e, int rank, int64_t process);
  * with what they are doing. Communication thread only. */
 typedef struct comm_roll comm_roll;
 typedef struct comm_word {
-    int64_t number;  /* number of the collective that it is in or was in last, urgent ones not counted */
+    int64_t number;  /* number of the rank's present or last collective, urgent ones not counted */
     int64_t urgent;  /* the same among urgent collectives, which are counted separately */
-    int64_t within;  /* 1: the collective that it is in is urgent */
-    int64_t inside;  /* 1: it is in a collective, 0: it runs none */
+    int64_t within;  /* 1: the collective that the rank is in is urgent */
+    int64_t inside;  /* 1: the rank is in a collective, 0: it runs none */
     double seconds;  /* time spent in that collective, or in the phase */
     char phase[104]; /* "step 17 (forward and backward)" */
 } comm_word;
@@ -88,7 +89,7 @@ void comm_roll_destroy(comm_roll *roll, bool in_step);
 void comm_roll_watch(comm_roll *roll, int rank, int64_t process);
 /* True if another rank has called the roll. */
 bool comm_roll_was_heard(comm_roll *roll);
-/* True also if the process of a watched rank has ended a while ago. */
+/* True if comm_roll_was_heard, or if the process of a watched rank ended some time ago. */
 bool comm_roll_was_called(comm_roll *roll);
 /* Tells all ranks what this one is doing, without waiting for answers. */
 void comm_roll_answer(comm_roll *roll, const comm_word *own);

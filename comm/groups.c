@@ -274,7 +274,7 @@ void comm_set_phase(comm *c, const char *text)
 /* --- splitting --- */
 
 typedef struct seat {
-    int64_t colour, key, rank, tag; /* tag: the last one that any group uses on that rank */
+    int64_t colour, key, rank, tag; /* tag: the largest that any group uses on that rank */
 } seat;
 
 static int by_key(const void *a, const void *b)

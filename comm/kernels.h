@@ -13,7 +13,8 @@
  * and COMM_BF16, rounded to nearest even. */
 typedef struct comm_kernels {
     const char *name;
-    /* out[i] = ((0 + 1) + (2 + 3)) + ... of part[k][i], 1 to COMM_MOST_ADDED parts. */
+    /* Sums part[k][i] over k into out[i], in the order ((0 + 1) + (2 + 3)) + ... of k; 1 to COMM_MOST_ADDED
+     * parts. */
     void (*add)(const float *const *part, int parts, int64_t count, float *restrict out);
     void (*widen)(const uint16_t *half, int64_t count, comm_type type, float *out);
     void (*narrow)(const float *values, int64_t count, comm_type type, uint16_t *out);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A library that `cltrain launch` loads into mpirun, by LD_PRELOAD, for a job on one host. Open MPI binds the
- * port for its daemons to every address of the host and has no setting against it; here such a port is bound
- * to the loopback address instead. The ranks do not get the library: it takes itself out of LD_PRELOAD as
- * soon as it is in mpirun, and not before, since `mpirun` may be a script that starts the real one. */
+ * A library that `cltrain launch` loads into mpirun, by LD_PRELOAD, for a job on one host. Open MPI binds
+ * the port for its daemons to every address of the host and has no setting against it; here such a port is
+ * bound to the loopback address instead. The ranks do not get the library: it removes itself from LD_PRELOAD
+ * when it is loaded into the real mpirun, not earlier, since `mpirun` may be a script that starts the real
+ * one. */
 #include <dlfcn.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -48,7 +49,7 @@ static bool in_launcher(void)
     return dlsym(RTLD_DEFAULT, "orte_init") || dlsym(RTLD_DEFAULT, "prte_init");
 }
 
-/* LD_PRELOAD has this library as its first word, and after it the libraries that the user has set. */
+/* The first word of LD_PRELOAD is this library; the libraries that the user has set come after it. */
 __attribute__((constructor)) static void leave_environment(void)
 {
     const char *words = getenv("LD_PRELOAD");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over a group by messages, in pieces, of which several are under way: while the shares of one piece
- * travel to the ranks that add them, the sums of the piece before it travel back and the next piece is made
- * ready. All ranks start messages in the same order, so the order tells the messages of different pieces
- * apart. It knows nothing of hosts, nor where pieces come from. */
+ * Sums over a group by messages. Data is cut into pieces, and several pieces are under way together: while
+ * the shares of one piece travel to the ranks that add them, the sums of the piece before it travel back and
+ * the next piece is made ready. All ranks start messages in the same order, so the order tells the messages
+ * of different pieces apart. Knows neither hosts nor where pieces come from. */
 #include "comm/comm_internal.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static char *room_of(const pieces_run *s, int64_t k, int rank)
     return s->room[k % AHEAD] + other * s->longest * comm_type_bytes(s->wire);
 }
 
-/* Sends to every rank that share of the piece which the rank adds up. */
+/* Sends to every other rank the share of the piece that this other rank adds up. */
 static clt_status send_shares(pieces_run *s, int64_t k)
 {
     const comm_piece *q = &s->piece[k % ALIVE];

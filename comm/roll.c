@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The roll call. A receive from every other rank is always open. A rank that gives up a collective tells all
- * others what it is doing; each of them sees the message at its next look, also while it runs no collective,
- * and does the same. A rank that has sent nothing a while later hangs, is stopped, or is out of reach. The
- * processes of ranks on this host are watched as well, so that a killed one is noticed at once. */
+ * others what it is doing; each of them sees the message when it polls next, also while it runs no
+ * collective, and does the same. A rank that has sent nothing a while later hangs, is stopped, or is out of
+ * reach. The processes of ranks on this host are watched as well, so that a killed one is noticed
+ * immediately. */
 #include "comm/engine.h"
 
 #include <poll.h>
@@ -17,8 +18,8 @@
 #include "engine/base/mem.h"
 
 #define ROLL_SECONDS 0.6
-/* Time from the end of a process until its rank counts as lost. If a rank ends the job after an error of its
- * own, it says why, and others should not add a message before the job has ended. */
+/* Time from the end of a process until its rank counts as lost. If a rank ends the job after an error, it
+ * prints the reason itself, so the others should not print a message before the job has ended. */
 #define GONE_SECONDS 0.5
 
 struct comm_roll {

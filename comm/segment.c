@@ -67,8 +67,8 @@ static bool map(comm_segment *s, int file, uint64_t number)
     return s->head != NULL;
 }
 
-/* Allocates the pages now, because a page that cannot be had later would end the process. Each rank
- * allocates its own part, so that it lies near the rank's cores. */
+/* Allocates the pages now, because the system kills the process if it has no free page at the first access.
+ * Each rank allocates its own part, so that it lies near the rank's cores. */
 static bool take(const comm_segment *s, int file, int64_t at, int64_t bytes)
 {
     if (madvise(s->parts + at, (size_t)bytes, MADV_POPULATE_WRITE) == 0)
@@ -142,8 +142,8 @@ static clt_status agree_other(comm *c, comm_segment *s, char *all)
     return comm_exchange(c, &good, 1, c->local[0], all, 1, c->local[0]);
 }
 
-/* The first local rank sends the address, all others report whether they have mapped the file, and the first
- * tells them whether all have. */
+/* The first local rank sends the file's address. The others report whether they have mapped the file, and
+ * the first tells them whether all could. */
 static clt_status agree(comm *c, comm_segment *s)
 {
     char all = 0;

@@ -280,7 +280,7 @@ static clt_status take_turns(shares_run *s, bool sums)
             CLT_TRY(sums ? end_sum(s, k - 1) : end_gather(s, k - 1));
         CLT_TRY(comm_engine_give_way(s->group->engine));
     }
-    return s->part ? meet(s) : CLT_OK; /* so that nobody changes data that others still read */
+    return s->part ? meet(s) : CLT_OK; /* so that no rank changes data that others still read */
 }
 
 clt_status comm_run_shares(comm *c, const comm_shares *what)

@@ -64,8 +64,8 @@ static void sum_few(summing *s, int from, int parts, int64_t at, int n, float *o
 }
 
 /* Adds COMM_MOST_ADDED parts at a time. A sum of 2^k times COMM_MOST_ADDED parts waits on level k for its
- * sibling, like the digits of a binary counter (`waiting`); what is left at the end is added from the
- * smallest to the largest. */
+ * sibling, like the digits of a binary counter (`waiting`); the sums that still wait at the end are added
+ * from the smallest to the largest. */
 static void sum_block(summing *s, int64_t at, int n, float *out)
 {
     uint32_t waiting = 0;

@@ -67,7 +67,7 @@ static clt_status sum_memory(allreduce_run *r, int64_t count, bool everywhere)
     return comm_request_wait(request);
 }
 
-/* The device computes on the memory that is summed, so mapping replaces copies. */
+/* The device computes in the memory that is summed, so that mapping replaces copies. */
 static clt_status sum_zero_copy(allreduce_run *r, int64_t count)
 {
     uint64_t bytes = (uint64_t)(count * comm_type_bytes(r->type));
@@ -81,8 +81,8 @@ static clt_status sum_zero_copy(allreduce_run *r, int64_t count)
     return ocl_finish(r->device, OCL_QUEUE_COPY);
 }
 
-/* give: reads this rank's contribution from the device; otherwise writes the result to it. The contribution
- * to an all-gather and the result of a reduce-scatter are only this rank's shard. */
+/* give: reads this rank's contribution from the device; otherwise writes the result to the device. The
+ * contribution to an all-gather and the result of a reduce-scatter are only this rank's shard. */
 static clt_status transfer(allreduce_run *r, char *host, int64_t count, bool give)
 {
     int64_t size = comm_type_bytes(r->type), first = 0, length = count;
@@ -92,8 +92,8 @@ static clt_status transfer(allreduce_run *r, char *host, int64_t count, bool giv
     return give ? ocl_read(r->buffer, at, host + at, bytes) : ocl_write(r->buffer, at, host + at, bytes);
 }
 
-/* Writes each slice of the sum, from the memory of the local rank that holds it, to a device with memory of
- * its own. */
+/* Sums for a device that has its own memory: writes each slice of the sum to the device, from the memory of
+ * the local rank that holds the slice. */
 static clt_status sum_of_device(allreduce_run *r, int64_t count)
 {
     int64_t size = comm_type_bytes(r->type), first, length;
@@ -155,12 +155,12 @@ double allreduce_bytes_moved(const allreduce_run *r, int64_t count)
     double bytes = (double)(count * comm_type_bytes(r->type)), n = r->info->local_ranks;
     bool device = r->staging && !r->zero_copy;
     switch (r->kind) {
-    case COMM_REDUCE_SCATTER: /* host: all read, a shard written; device: writes all, reads a shard */
+    case COMM_REDUCE_SCATTER: /* host: reads all, writes a shard; device: writes all, reads a shard */
         return bytes * (1 + 1 / n + (device ? 1 + 1 / n : 0));
-    case COMM_ALL_GATHER: /* host: the others' shards read and written; device: writes a shard, reads all */
+    case COMM_ALL_GATHER: /* host: reads and writes the others' shards; device: writes a shard, reads all */
         return bytes * (2 - 2 / n + (device ? 1 / n + 1 : 0));
-    /* host: all read and written. With a device: it writes all; the host reads all and writes a slice; the
-     * device reads all */
+    /* host alone: reads and writes all; with a device: the device writes all, the host reads all and writes
+     * a slice, and the device reads all */
     default:
         return bytes * (device ? 1 + 1 + 1 / n + 1 : 2);
     }

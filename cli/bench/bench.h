@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the parts of `cltrain bench` share: common options, and JSON records that can be compared with an
+ * Shared by the parts of `cltrain bench`: common options, and JSON records that can be compared with an
  * earlier file. */
 #ifndef CLI_BENCH_BENCH_H
 #define CLI_BENCH_BENCH_H
@@ -32,16 +32,16 @@ clt_status bench_memory(cmd_context *context, int argc, char **argv);
 clt_status bench_ops(cmd_context *context, int argc, char **argv);
 clt_status bench_step(cmd_context *context, int argc, char **argv);
 
-/* Begins a record "bench": `name` in an empty text, and ends it. */
+/* bench_record begins a record {"bench": `name`, ...} in an empty text; bench_record_end completes it. */
 clt_json_writer bench_record(clt_str *json, const char *name);
 void bench_record_end(clt_json_writer *w, clt_str *json);
-/* Prints the titles of a table that is as wide as the screen, or one line of it. */
+/* Print the titles, or a line, of a table that is as wide as the screen. */
 void bench_titles(const table_column *columns, int count);
 void bench_line(const table_column *columns, int count, const char *const *cells);
 
 /* Checks the common options before anything is measured. */
 clt_status bench_begin(bench_common *common);
-/* Writes the JSON record and compares it with the earlier one, as the options ask. */
+/* Writes the JSON record and compares it with an earlier one, if the options ask for these. */
 clt_status bench_finish(const bench_common *common, const clt_str *json);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench allreduce: times sums over ranks and prints them in the form of nccl-tests: for sizes from
- * -b to -e, each -f times the one before, the time, algorithm and bus bandwidth, and number of wrong
- * elements. With --staging each sum starts and ends in device memory, as gradients do. --bound and --native
- * also measure, in turns with the sums, the speed of memory and the MPI library's all-reduce.
- * allreduce_run.c runs the sums. */
+ * cltrain bench allreduce: times sums over ranks and prints them in the form of nccl-tests: for each size
+ * from -b to -e, in steps by the factor -f, it prints the time, the algorithm and bus bandwidth, and the
+ * number of wrong elements. With --staging each sum starts and ends in device memory, as gradients do.
+ * --bound also measures the speed of memory, --native the MPI library's all-reduce, both alternating with
+ * the sums. allreduce_run.c runs the sums. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +121,7 @@ static clt_status clear(allreduce_bench *b, int64_t count)
     return allreduce_put(&b->run, b->values, count);
 }
 
-/* Runs each measurement once. They take turns, because the speed of a machine that others use changes. */
+/* Runs each measurement once. Measurements alternate, because the speed of a shared machine changes. */
 static clt_status run_once(allreduce_bench *b, row *r, bool counts)
 {
     row unused = {0}, *to = counts ? r : &unused;
@@ -153,7 +153,8 @@ static clt_status measure(allreduce_bench *b, row *r)
     return CLT_OK;
 }
 
-/* Least seconds for a sum: the bytes that it must move, at the speed of memory when all ranks use it. */
+/* Least time of a sum, in seconds: the bytes that it must move, divided by the speed of memory when all
+ * ranks use it. */
 static double bound_of(const allreduce_bench *b, const row *r)
 {
     return allreduce_bytes_moved(&b->run, r->count) / (2 * (double)r->bytes) * r->together.best;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench build: builds the programs of a config; shows seconds, registers and spills of each. */
+ * cltrain bench build: builds the programs of a config; shows the seconds, registers and spills of each
+ * program. */
 #include <inttypes.h>
 #include <stdio.h>
 

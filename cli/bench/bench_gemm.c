@@ -15,7 +15,7 @@
 
 #define MAX_SIZES 64
 #define CHECKED 256 /* elements of a result that are compared with the reference */
-#define BATCHES 7   /* batches of runs that are timed; their median and the shortest are shown */
+#define BATCHES 7   /* number of timed batches of runs; their median and their minimum are shown */
 /* Seconds of untimed runs before each measurement. The first product of a process gets more, because
  * threads, clocks and memory pages are cold; so its position in the list does not matter. */
 #define FIRST_WARM_UP 0.5
@@ -30,7 +30,7 @@ typedef struct gemm_bench {
     gemm_size sizes[MAX_SIZES];
     int n_sizes;
     const char *backend; /* NULL: the engine's choice; "all"; a name */
-    const char *layout;  /* "nn", "nt", "tn", "tt" or NULL: the three that training uses */
+    const char *layout;  /* "nn", "nt", "tn" or "tt"; NULL: the three layouts that training uses */
     clt_dtype dtype;
     double seconds;
     bool untuned;

@@ -14,7 +14,7 @@ typedef struct ops_run {
     clt_json_writer writer;
     bool kernels;          /* also print a line for each command */
     double at_least;       /* percent; 0: no check */
-    int streams, too_slow; /* results that memory limits; how many of these reach less than `at_least` */
+    int streams, too_slow; /* number of results that memory limits; number of these below `at_least` */
 } ops_run;
 
 static const table_column columns[] = {{"case", 28, 16, 0, false}, {"direction", 9, 0, 0, false},

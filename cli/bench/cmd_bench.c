@@ -74,7 +74,7 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     memory_row(&w, "host_to_device", l->h2d_gbs, "GB/s");
     memory_row(&w, "device_to_host", l->d2h_gbs, "GB/s");
     clt_jw_end_array(&w);
-    /* not among `rows`, whose larger values --compare takes as better: these are times */
+    /* an array of its own, since --compare takes larger values in `rows` as better, but these are times */
     clt_jw_karray(&w, "launches");
     memory_row(&w, "launch", m->plain.alone_us, "us");
     memory_row(&w, "launch_stamped", m->stamped.alone_us, "us");

@@ -18,10 +18,10 @@
 enum { MOST_ROWS = 20 }; /* rows shown without --all */
 
 typedef struct pair {
-    const clt_named_tensor *a, *b; /* NULL: only the other has a tensor of this name */
+    const clt_named_tensor *a, *b; /* NULL: only the other side has a tensor of this name */
     const char *type_a, *type_b;
     int file;      /* 0: a tensor of the model, 1: a tensor of the optimizer */
-    bool compared; /* both exist, have the same shape and types that the engine stores */
+    bool compared; /* both exist, with the same shape and with types that the engine supports */
     clt_tensor_difference d;
 } pair;
 
@@ -33,7 +33,8 @@ typedef struct diff {
     int prefixed;
     pair *pairs;
     size_t count, capacity;
-    /* same: equal bits; apart: compared, and beyond the tolerance; unlike: not comparable */
+    /* number of tensors. same: equal bits; apart: the difference exceeds the tolerance; unlike: not
+     * comparable */
     size_t same, apart, unlike;
 } diff;
 
@@ -66,7 +67,7 @@ static clt_status add_pair(diff *d, const pair *given)
     }
     p->d = clt_tensor_compare(p->a, p->b);
     d->same += p->d.same_bits;
-    /* types that differ are shown; only values decide */
+    /* different types are shown, but only values decide */
     d->apart += p->d.different > 0 && !(p->d.relative <= d->tolerance);
     return CLT_OK;
 }
@@ -142,14 +143,14 @@ static clt_status compare_all(diff *d, const args_result *r)
     }
     if (d->count == 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain ckpt diff: no tensor is named like '%s'", d->pattern);
-    for (int k = 0; k < 2; k++) /* a file that was truncated meanwhile would have given wrong values */
+    for (int k = 0; k < 2; k++) /* if a file was truncated meanwhile, its values are wrong */
         for (int file = 0; file < CKPT_FILES; file++)
             CLT_TRY(clt_safetensors_whole(ckpt_file(&d->side[k], file)));
     return CLT_OK;
 }
 
-/* Order of rows, the worst first: tensors that cannot be compared, then by relative difference, the model
- * before the optimizer. */
+/* The order of rows: tensors that cannot be compared come first, then the largest relative differences; the
+ * model comes before the optimizer. */
 static int by_difference(const void *x, const void *y)
 {
     const pair *a = x, *b = y;
@@ -178,7 +179,7 @@ static bool put_value(const clt_json *value, clt_str *out)
     return true;
 }
 
-/* A line if a member of A's state.json has another value in B's. */
+/* Appends a line if a member of state.json has different values in A and B. */
 static clt_status put_member(const clt_json *a, const clt_json *b, int screen, clt_str *out)
 {
     CLT_SCOPED(clt_str) in_a = {0}, in_b = {0}, line = {0};

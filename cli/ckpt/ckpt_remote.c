@@ -77,7 +77,7 @@ clt_status ckpt_verify_remote(const char *address, const clt_s3_options *storage
         const clt_remote_step *s = &remote->steps[i];
         clt_status status = clt_remote_verify(remote, s, true);
         if (status != CLT_OK && status != CLT_ECHECKPOINT)
-            return status; /* the error is not about the checkpoint */
+            return status; /* the error says nothing about the checkpoint */
         ++*all;
         *damaged += status != CLT_OK;
         if (status == CLT_OK)
@@ -98,7 +98,8 @@ typedef struct collection {
     int complete;   /* complete checkpoints seen so far, which are newer than the current one */
 } collection;
 
-/* Why a checkpoint is to be deleted; NULL: it stays. Called for the newest checkpoint first. */
+/* Why a checkpoint must be deleted; NULL: it stays. Must be called for the newest checkpoint first, then for
+ * older ones. */
 static const char *reason(collection *c, const clt_remote_step *s)
 {
     if (!s->complete)

@@ -16,7 +16,7 @@
 
 typedef struct shown {
     const clt_named_tensor *tensor;
-    const char *type;         /* as the file names it */
+    const char *type;         /* the file's name for the type */
     bool known;               /* the engine stores the type, so `values` is filled in */
     clt_tensor_values values; /* `values.count` is 0 for an unknown type */
 } shown;

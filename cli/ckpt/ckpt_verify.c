@@ -40,12 +40,12 @@ static clt_status verify_one(const char *path, bool step)
     return CLT_OK;
 }
 
-/* Counts what is looked at and what is damaged. */
+/* Counts the checked and the damaged items. */
 typedef struct tally {
     int all, damaged;
 } tally;
 
-/* A damaged file does not end the command before everything has been checked; only a lack of memory does. */
+/* Counts a damaged file, and lets the command continue; only a lack of memory ends it early. */
 static clt_status tell_one(const char *path, bool step, tally *n)
 {
     clt_status status = verify_one(path, step);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain ckpt: looks into checkpoints and files of weights. Needs no device. */
+ * cltrain ckpt: shows, verifies and compares checkpoints and files of weights. Needs no device. */
 #include "cli/ckpt/ckpt.h"
 #include "cli/screen/args.h"
 #include "engine/files/fileio.h"

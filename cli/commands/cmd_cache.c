@@ -20,13 +20,13 @@ typedef struct cache_args {
 
 typedef struct cache_row {
     clt_cache cache;
-    bool cleared;          /* everything that can be cleared has been cleared */
+    bool cleared;          /* all files that can be removed have been removed */
     uint64_t files, bytes; /* files and bytes removed from this cache */
 } cache_row;
 
-/* True if the cache is to be cleared. With names, the named caches are; without, cltrain's own caches, and
- * with --all the drivers' too. `programs` and `answers` are cleared together with `pocl`: `programs` lists
- * the programs that PoCL has cached, and `answers` may hold failures that PoCL's cache caused. */
+/* True if the cache must be cleared: with names, if it is one of them; without names, if it is cltrain's
+ * own, or, with --all, a driver's. `programs` and `answers` are cleared together with `pocl`: `programs`
+ * lists the programs that PoCL has cached, and `answers` may hold failures that PoCL's cache caused. */
 static bool is_wanted(const clt_cache *cache, const cache_args *a, const args_result *r)
 {
     for (int i = 0; i < r->n_operands; i++) {

@@ -35,7 +35,8 @@ typedef struct comparison {
     pair pairs[MAX_RUNS]; /* pairs[0] is not used */
 } comparison;
 
-/* Lists the runs to compare: of a sweep the best trials, as many as there is room for. */
+/* Lists the runs to compare. For a sweep these are the best trials, up to the number that fits into the
+ * list. */
 static clt_status list_runs(const args_result *r, clt_file_list *list)
 {
     CLT_TRY(clt_fail_prefix(clt_sweep_runs(r->operands, r->n_operands, MAX_RUNS, list), "cltrain compare"));
@@ -78,14 +79,16 @@ static bool is_shown(const comparison *c, clt_fact fact)
     bool any = column->always;
     for (int i = 0; i < c->count; i++)
         any |= !isnan(c->facts[i].value[fact]);
-    /* a run has its speed in both units: the first run's unit is shown, even if its speed is unknown */
+    /* every run has its speed in two units; the unit of the first run is shown, even if that run's speed is
+     * unknown */
     bool speed = fact == CLT_FACT_TOKENS_PER_S || fact == CLT_FACT_SAMPLES_PER_S;
     return column->head && clt_run_shows(c->runs[0], fact) && (any || speed);
 }
 
 #define LOSS_INDENT 2
 
-/* A row for each of a run's several losses, below the run's own. facts[k]: what column k shows. */
+/* Adds a row for each loss of a run with several losses, below the run's row. facts[k]: the fact in column
+ * k. */
 static void put_run_losses(const clt_run_record *run, const table *t, const clt_fact *facts, clt_str *out)
 {
     for (int i = 0; i < run->loss_count; i++) {
@@ -219,7 +222,7 @@ static void json_step(clt_json_writer *w, const char *key, int64_t step)
         clt_jw_null(w);
 }
 
-/* The facts of each of several losses, by its name. */
+/* Writes the facts of each of several losses, under the loss's name. */
 static void json_losses(clt_json_writer *w, const clt_run_record *run)
 {
     if (run->loss_count == 0)
@@ -304,7 +307,7 @@ static clt_status print_json(const comparison *c)
 
 /* --- as CSV --- */
 
-/* True if no earlier difference, of this run or one before it, has the same key: one column for each key. */
+/* True if no earlier difference, of this or an earlier run, has the same key: each key gets one column. */
 static bool first_to_differ(const comparison *c, int run, size_t index)
 {
     const char *key = c->pairs[run].differences.items[index].key;
@@ -320,7 +323,7 @@ static const char *value_in(const comparison *c, int run, const clt_difference *
     for (size_t k = 0; run > 0 && k < c->pairs[run].differences.count; k++)
         if (strcmp(c->pairs[run].differences.items[k].key, d->key) == 0)
             return c->pairs[run].differences.items[k].b;
-    return d->a; /* the first run's value, which this run has, too */
+    return d->a; /* this run has the first run's value, too */
 }
 
 /* Appends the columns of differing keys. row 0: their titles; else the values of run `row` - 1. */
@@ -334,7 +337,7 @@ static void csv_keys(const comparison *c, int row, clt_str *out)
             }
 }
 
-/* True if no run before this one has a loss of that name: one group of columns for each name. */
+/* True if no earlier run has a loss with that name: each name gets one group of columns. */
 static bool first_with_loss(const comparison *c, int run, const char *name)
 {
     for (int i = 0; i < run; i++)

@@ -32,7 +32,7 @@ static void write_caps(clt_json_writer *w, uint32_t caps)
     clt_jw_end_array(w);
 }
 
-/* One device and what is known about it. */
+/* A device, with the results of opening and probing it. */
 typedef struct device_view {
     ocl_device_desc desc;
     bool usable;
@@ -40,7 +40,7 @@ typedef struct device_view {
     ocl_cap_report report[OCL_CAP_COUNT];
 } device_view;
 
-/* Writes each capability with the device's answer to its probe. */
+/* Writes each capability with the result of its probe on the device. */
 static void write_capabilities(clt_json_writer *w, const device_view *view)
 {
     clt_jw_karray(w, "answers");

@@ -21,8 +21,8 @@ static void on_finding(void *context, ocl_finding_level level, const char *text,
     fflush(stdout); /* in the next check a bad driver may crash the process */
 }
 
-/* On a cloud machine, checks its metadata service. It is no error if the service does not answer: the
- * machine can train anyway. */
+/* On a cloud machine, checks its metadata service. It is not an error if the service does not answer: the
+ * machine can still train. */
 static void look_at_cloud(void)
 {
     const char *cloud = clt_cloud_of_machine();
@@ -48,8 +48,8 @@ static void look_at_cloud(void)
                    : "see docs/cloud.md for what is asked, and how to name another source of notices");
 }
 
-/* Says where keys for object storage would come from, if keys or a profile are set up; never shows a key.
- * Says nothing on a machine without either. */
+/* Prints the source of keys for object storage, if keys or a profile are set up on this machine; otherwise
+ * prints nothing. Never shows a key. */
 static void look_at_storage(void)
 {
     const clt_s3_options options = {.attempts = 0};

@@ -180,8 +180,8 @@ static clt_status write_confusion(const char *path, const clt_class_counts *clas
     return cmd_write_str(path, &text);
 }
 
-/* Prints or writes the results beyond the line of metrics that options ask for: --classes, --confusion,
- * --json. */
+/* Prints or writes the results that the options --classes, --confusion and --json ask for, beyond the line
+ * of metrics. */
 static clt_status print_more(const eval_args *a, const clt_eval_metrics *m, const clt_class_counts *classes)
 {
     CLT_SCOPED(clt_str) text = {0};
@@ -233,7 +233,7 @@ static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_s
     return check_loss(&metrics, saved ? saved->path : a->init);
 }
 
-/* Whether the file begins with an item of a task: such a file is no evaluation data. */
+/* True if the file begins with an item of a task: such a file is not evaluation data. */
 static bool has_items(const char *file)
 {
     char start[4097];
@@ -241,7 +241,7 @@ static bool has_items(const char *file)
     return start[0] == '{' && (strstr(start, "\"endings\"") || strstr(start, "\"choices\""));
 }
 
-/* Takes the last operand as the evaluation data: as data.eval_path=FILE. */
+/* Uses the last operand as the evaluation data, like data.eval_path=FILE. */
 static clt_status take_data(eval_args *a, args_result *r)
 {
     const char *file = r->operands[--r->n_operands];
@@ -265,7 +265,7 @@ static clt_status take_data(eval_args *a, args_result *r)
     return CLT_OK;
 }
 
-/* Takes the last operand as the file of the task's items, or without a task as the data. */
+/* Uses the last operand as the file of the task's items or, without a task, as the data. */
 static clt_status take_items(eval_args *a, args_result *r)
 {
     if (a->most > 0 && !a->task)
@@ -303,7 +303,7 @@ static clt_status write_task_json(const eval_args *a, const clt_choices_result *
     return cmd_write_line(a->json, &text);
 }
 
-/* Multiple choice: the figures of --task. */
+/* Evaluates multiple choice, and prints the results of --task. */
 static clt_status evaluate_task(cmd_context *context, const eval_args *a, const clt_saved_run *saved,
                                 const clt_config *config)
 {

@@ -54,8 +54,9 @@ static clt_status refuse_ending(const char *out)
     return CLT_OK;
 }
 
-/* Without --format the path decides: an existing folder, a slash at the end, or a name without an ending that
- * is no existing file means a folder. An ending begins with a letter, so Llama-3.2-mine has none. */
+/* Without --format the path decides: an existing folder, a slash at the end, or a name without an ending
+ * means a folder, unless a file of this name exists. An ending begins with a letter, so Llama-3.2-mine has
+ * none. */
 static clt_status read_format(const char *text, const char *out, export_format *format)
 {
     static const char *const words[] = {"safetensors", "hf", "peft", "gguf"}; /* indexed by export_format */
@@ -100,21 +101,21 @@ static void tell(const clt_export_result *x, clt_dtype dtype, const char *out)
                      CLT_PLURAL(x->vanished), x->vanished == 1 ? "is" : "are", clt_dtype_name(dtype));
 }
 
-/* What is exported, and how. */
+/* The source, the format and the options of an export. */
 typedef struct export_args {
     const char *out, *tokenizer, *base;
     export_format format;
     bool merge, no_probe;
     clt_values values;
     clt_dtype dtype;
-    clt_gguf_type type; /* of a GGUF file */
+    clt_gguf_type type; /* storage type of a GGUF file */
     const char *device;
     uint32_t caps;
     const cmd_context *context;
 } export_args;
 
-/* Says how many weights adapters were merged into, and how much of the adapters the rounding to fewer bits
- * loses. */
+/* Prints into how many weights adapters were merged, and which share of the adapters' change is lost by
+ * rounding to fewer bits. */
 static void tell_merged(const clt_merge *merge, const export_args *a)
 {
     double lost = clt_merge_lost(merge, a->dtype);
@@ -245,7 +246,7 @@ static clt_status export_merged_file(clt_saved_run *saved, const export_args *a)
 
 /* --- tables --- */
 
-#define MOST_COLUMNS 40 /* data.json tells the further ones */
+#define MOST_COLUMNS 40 /* data.json lists the others */
 #define MOST_WORDS 8
 
 static void tell_column(const clt_table_column *c, int64_t first)
@@ -294,8 +295,8 @@ static void tell_table(const clt_table *t, const char *checkpoint)
                  checkpoint);
 }
 
-/* Prints how another program turns cells into the inputs, and what the output means, if the checkpoint is
- * of a run on a table: the weights alone do not tell. */
+/* If the checkpoint belongs to a run on a table, prints how another program turns cells into inputs, and
+ * what the output means: the weights alone do not say this. */
 static clt_status tell_inputs(const char *checkpoint)
 {
     CLT_SCOPED(clt_checkpoint) *saved = NULL;
@@ -408,7 +409,7 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
     else if (!clt_gguf_type_from_name(type, &a.type))
         CLT_FAIL(CLT_EUSAGE, "cltrain export: --dtype '%s'; it can be f32, f16, bf16 or q8_0", type);
     else if (a.type == CLT_GGUF_Q8_0 || !clt_dtype_from_name(type, &a.dtype))
-        a.dtype = CLT_F32; /* the loss by rounding to blocks is not reported */
+        a.dtype = CLT_F32; /* what adapters lose by rounding to blocks is not reported */
     CLT_TRY(read_values(weights, &a.values));
     CLT_TRY(cmd_caps(caps, &a.caps));
     CLT_TRY(check_args(&a));

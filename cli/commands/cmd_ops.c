@@ -84,7 +84,7 @@ static clt_status print_op(const clt_op *op)
     int screen = terminal_columns();
     clt_status status = clt_op_example_list(op, &list);
     labelled(op->name, op->summary, screen, &text);
-    if (strlen(op->name) >= LABEL) /* a long name gets a line of its own */
+    if (strlen(op->name) >= LABEL) /* a long name gets its own line */
         text.length = 0, clt_str_printf(&text, "%s\n            %s\n", op->name, op->summary);
     clt_str_append(&text, "\n");
     text_wrap(doc->text, 0, 0, screen, &text);

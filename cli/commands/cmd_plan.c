@@ -182,7 +182,7 @@ static clt_status print_layers(const clt_description *d, clt_str *out)
     return clt_str_check(out);
 }
 
-#define REACH 40 /* percent; a guess until runs of cltrain on such cards have been measured */
+#define REACH 40 /* percent; an estimate, until cltrain has been measured on such cards */
 
 typedef struct plan_args {
     const char *command, *device, *init;
@@ -192,7 +192,7 @@ typedef struct plan_args {
     double reach;               /* percent; 0: not given */
 } plan_args;
 
-/* Commands and the memory map: on a terminal their lines are wrapped. */
+/* Prints the commands and the memory map, with wrapped lines on a terminal. */
 static clt_status print_full(const clt_description *d, clt_str *out)
 {
     CLT_SCOPED(clt_str) text = {0};

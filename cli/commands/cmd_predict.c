@@ -29,10 +29,10 @@ typedef struct predict_args {
     const clt_source_type *rows_type; /* source type of the rows; NULL: guessed from content and name */
     uint32_t caps_mask;
     console console;
-    clt_observer observer; /* shows on the console which work the start, or a volume, is waiting for */
+    clt_observer observer; /* shows on the console the progress of the start, or of a volume */
 } predict_args;
 
-/* Takes all paths of a config key as input, in their order. */
+/* Uses all paths of a config key as input, in their order. */
 static clt_status take_paths(predict_args *a, const clt_config *c, const char *key)
 {
     int n = clt_config_list_count(c, key);
@@ -52,7 +52,7 @@ static clt_status take_paths(predict_args *a, const clt_config *c, const char *k
     return CLT_OK;
 }
 
-/* Takes the rows of a table that data.split keeps for evaluation. Texts do not allow that. */
+/* Uses the rows of a table that data.split keeps for evaluation. Not possible for texts. */
 static clt_status take_held_out(predict_args *a, const clt_saved_run *saved)
 {
     const clt_source_type *type = clt_source_type_of(saved->config);
@@ -131,8 +131,8 @@ static clt_status open_rows(const predict_args *a, const clt_predictor *p, const
                                                          saved->facts.table, out);
 }
 
-/* Warns if the table has changed since the run was saved, so that the rows that data.split keeps are others.
- * A table that the command line names is meant to differ. */
+/* Warns if the table has changed since the run was saved, because data.split then keeps other rows. No
+ * warning for a table that the command line names, which is expected to differ. */
 static void warn_of_other_table(const clt_saved_run *saved, const clt_rows *rows, const char *path)
 {
     char now[CLT_HASH64_TEXT];
@@ -216,8 +216,7 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     CLT_TRY(open_rows(a, p, path, true, &rows));
     double scale = clt_predictor_scale(p);
     bool ask = clt_rows_describe(rows)->floats && (scale < 1 || scale > 1);
-    /* an input that can be read only once may come from a keyboard, so each sample is answered
-     * immediately */
+    /* an input that can be read only once may be a keyboard, so each sample is answered immediately */
     int64_t most = clt_rows_once(path) ? 1 : p->micro_batch;
     for (; got > 0; first += got) {
         clt_status status = clt_rows_next(rows, most, x, &got);
@@ -320,7 +319,7 @@ static clt_status write_mask(predict_args *a, clt_predictor *p)
     return CLT_OK;
 }
 
-/* A bad image has a row without a prediction, which only csv and jsonl can express. */
+/* A bad image gets a row without a prediction, which only csv and jsonl can express. */
 static clt_status check_skip(const clt_saved_run *saved, predict_format format)
 {
     bool images = clt_source_type_of(saved->config)->left_out != NULL;

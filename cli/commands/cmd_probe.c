@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain probe: the child process of other commands that tests what a driver can do, as the lines of
- * standard input ask, and then builds programs. It answers on a private pipe. */
+ * cltrain probe: the child process in which other commands test what a driver can do, and then build
+ * programs. It reads requests from the standard input, one per line, and answers on a private pipe. */
 #include "cl/device/listing.h"
 #include "cl/probes/asking.h"
 #include "cli/screen/args.h"
 #include "cli/screen/cmd.h"
 #include "engine/host/child.h"
 
-/* Counts devices for cltrain launch. A child process does it, because a driver that has lost a device may
- * still list it to a process that has seen it before. */
+/* Counts devices for cltrain launch. This needs a new process, because after the loss of a device a driver
+ * may still list it to a process that has seen it before. */
 static clt_status count_devices(const char *spec)
 {
     int count;

@@ -14,7 +14,7 @@
 #include "engine/files/remote_files.h"
 #include "engine/sweep/sweep.h"
 
-/* Writes the page to `path`, or if it is NULL into `folder`. */
+/* Writes the page to `path`; if that is NULL, into `folder`. */
 static clt_status write_page(clt_run_record *const *runs, int count, const clt_report_options *options,
                              const char *folder, const char *path)
 {
@@ -97,7 +97,8 @@ static clt_status make_trials(const char *folder, int shown, trials *out)
     return CLT_OK;
 }
 
-/* Loads the runs to show: of a sweep the best trials, as many as there is room for. */
+/* Loads the runs to show. For a sweep these are the best trials, up to the number that fits into the
+ * list. */
 static clt_status load_all(const args_result *r, clt_run_record **runs, int *count)
 {
     CLT_SCOPED(clt_file_list) list = {0};

@@ -75,7 +75,7 @@ static void put_command(const cmd_context *context, const char *what, const char
     clt_str_printf(out, "%s\n", rest);
 }
 
-/* Appends why trials failed, and which trial is the best. */
+/* Appends the reasons why trials failed, and the name of the best trial. */
 static void put_end(const cmd_context *context, const clt_sweep_table *t, const char *folder, clt_str *out)
 {
     const clt_sweep *s = t->sweep;
@@ -183,7 +183,7 @@ static clt_status train_trials(cmd_context *context, const clt_sweep *s, const c
     return clt_sweep_work(s, &options);
 }
 
-/* Chooses the folder: the operand if it is one, else --out, else runs/ and the file's name. */
+/* Chooses the folder: the operand if it is a folder, else --out, else runs/ with the file's name. */
 static clt_status choose_folder(const char *operand, const sweep_args *a, char *folder, size_t size)
 {
     bool is_folder = clt_sweep_is_folder(operand);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain top: a live table of this host's devices, with the figures of their drivers, and of the runs that
- * train on them. Needs no OpenCL and disturbs no run. */
+ * train on them. Needs no OpenCL and does not slow runs down. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 
 #define MOST_DEVICES 64
 #define LOOK_SECONDS 1.0
-#define FIRST_SECONDS 0.5  /* between the two samples of --once: most figures are differences */
+#define FIRST_SECONDS 0.5  /* between the two samples of --once, whose difference most figures are */
 #define ANSWER_SECONDS 5.0 /* how long --once waits for a driver */
 #define FRESH_SECONDS 3.0  /* how long figures of a device stay in the table */
 
@@ -66,8 +66,8 @@ static bool has_figures(const double value[CLT_MONITOR_COUNT])
     return false;
 }
 
-/* Takes a device's new figures. The device answers if its source exists, has delivered figures within
- * FRESH_SECONDS, and reports no trouble. */
+/* Fetches a device's new figures. The device counts as answering if its source exists, has given figures
+ * within FRESH_SECONDS, and reports no trouble. */
 static void look_at(top *t, int i)
 {
     const double now = clt_now();
@@ -112,8 +112,8 @@ static const char *cell(double value, double factor, const char *format, char te
     return text;
 }
 
-/* How many of `count` rows to show in a table of `room` lines; if some do not fit, the last line says how
- * many. */
+/* How many of `count` rows fit into a table of `room` lines; if some do not fit, the last line is needed to
+ * say how many. */
 static int shown_of(int count, int room)
 {
     return count <= room ? count : room - 1;
@@ -206,7 +206,7 @@ static void put_runs(const top *t, int columns, int room, clt_str *out)
     }
 }
 
-/* Draws the tables in at most `rows` lines; 0: no limit. Where there is not enough room for both, the
+/* Draws the tables in at most `rows` lines; 0: no limit. If there is not enough room for both tables, the
  * devices get at least half of it. */
 static clt_status draw(const top *t, int columns, int rows, clt_str *out)
 {
@@ -293,7 +293,7 @@ static clt_status show(top *t, clt_str *picture)
     return follow_show(picture);
 }
 
-/* Takes two samples of each device, and prints what they show. */
+/* Takes two samples of each device, and prints the figures between them. */
 static clt_status show_once(top *t, const cmd_context *context, bool json)
 {
     CLT_SCOPED(clt_str) picture = {0};
@@ -333,7 +333,7 @@ clt_status cmd_top(cmd_context *context, int argc, char **argv)
     if (once || json || !isatty(STDOUT_FILENO))
         return show_once(&t, context, json);
     for (int i = 0; i < t.devices; i++)
-        clt_monitor_freshen(t.monitor[i], FIRST_SECONDS); /* for the first picture */
+        clt_monitor_freshen(t.monitor[i], FIRST_SECONDS); /* waits for the first samples */
     follow_begin();
     clt_status status;
     do {

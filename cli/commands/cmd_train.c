@@ -27,7 +27,7 @@ clt_status train_default_folder(const char *config, char *base, size_t size)
     return CLT_OK;
 }
 
-/* Rank 0 looks for an unused folder name and sends it to the others. */
+/* Rank 0 searches for an unused folder name and sends it to the others. */
 static clt_status choose_folder(const cmd_context *context, const char *config, char *folder, size_t size)
 {
     CLT_FREED char *chosen = NULL;

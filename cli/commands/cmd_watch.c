@@ -115,7 +115,7 @@ static void value_in(clt_str *out, const char *format, double x)
         clt_str_printf(out, out->length ? " | " : ""), clt_str_printf(out, format, x);
 }
 
-/* Each of several losses by its name: of the last step, and of the last evaluation. */
+/* Appends each of several losses with its name: its value in the last step, and in the last evaluation. */
 static void put_each_loss(const clt_run_record *r, clt_str *out)
 {
     for (int i = 0; i < r->loss_count; i++) {
@@ -253,7 +253,7 @@ static int count_lines(const clt_str *text)
     return count;
 }
 
-/* Draws the whole screen, at most `rows` lines. */
+/* Draws the whole screen with at most `rows` lines. */
 static clt_status draw(const watch *w, int columns, int rows, clt_str *out)
 {
     static const plot_kind kinds[] = {{CLT_METRIC_LOSS, CLT_METRIC_EVAL_LOSS, "loss"},
@@ -302,7 +302,7 @@ static clt_status print_once(watch *w)
     return CLT_OK;
 }
 
-/* Reads the run's files. No run yet is no error. */
+/* Reads the run's files. It is not an error if the run does not exist yet. */
 static clt_status look_or_wait(watch *w)
 {
     clt_status status = look(w);
@@ -324,7 +324,7 @@ static clt_status show(const watch *w, clt_str *picture)
     return follow_show(picture);
 }
 
-/* Redraws the alternate screen until the run ends, then prints the last picture on the usual one. */
+/* Redraws the alternate screen until the run ends, then prints the last picture on the normal screen. */
 static clt_status follow_on_screen(watch *w)
 {
     CLT_SCOPED(clt_str) picture = {0};
@@ -383,7 +383,7 @@ clt_status cmd_watch(cmd_context *context, int argc, char **argv)
             r.operands[0], r.operands[0], r.operands[0]);
     watch w = {.operand = r.operands[0], .context = context, .unicode = shows_unicode()};
     context->keeps_work = false;
-    /* a bucket holds only what the run has uploaded, and cannot say what is new */
+    /* a bucket holds only the files that the run has uploaded, and does not tell which lines are new */
     clt_status status = once || clt_is_remote(w.operand) ? print_once(&w)
                         : terminal_rewrites()            ? follow_on_screen(&w)
                                                          : follow_in_lines(&w);

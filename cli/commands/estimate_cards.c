@@ -22,11 +22,11 @@ typedef struct card_row {
     const clt_card *card;
     double price; /* price per hour; NAN: not given */
     uint64_t usable;
-    /* bytes that the run needs; 0: not even a plan is possible, because parameters or one tensor exceed the
-     * card by far */
+    /* bytes that the run needs; 0: no plan is possible, because the parameters or a single tensor far exceed
+     * the card's memory */
     uint64_t needed;
     int64_t micro_batch, largest, global_batch;
-    int64_t steps; /* 0: unknown, as train.epochs counts passes over data that are not on this machine */
+    int64_t steps; /* 0: unknown, since train.epochs counts passes over data that this machine lacks */
     bool fits;
     double step_s, seconds, cost; /* NAN: the training does not fit, or the price is unknown */
 } card_row;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Draws a picture on the terminal again and again until the user quits. */
+ * Redraws a picture on the terminal until the user quits. */
 #include "cli/commands/follow.h"
 
 #include <poll.h>
@@ -31,7 +31,7 @@ void follow_size(int *columns, int *rows)
 }
 
 static struct termios usual;
-static bool keys; /* the terminal delivers keys */
+static bool keys; /* the terminal is in the mode that delivers keys */
 
 /* Makes the terminal deliver keys immediately and without echo. Ctrl-C and Ctrl-Z become keys as well: as
  * signals they could end or stop the process while the terminal is in this mode. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A picture on the terminal that is drawn again and again until the user quits: for commands that follow
- * something. */
+ * A picture on the terminal that is redrawn until the user quits, for commands that follow a run or
+ * devices. */
 #ifndef CLI_COMMANDS_FOLLOW_H
 #define CLI_COMMANDS_FOLLOW_H
 

@@ -39,7 +39,7 @@ static void print_command(const cmd_context *context, const next_run *run, const
         clt_error_clear();
 }
 
-/* The option that takes the best checkpoint, if the run chose one and it is not the newest; else "". */
+/* The option that selects the best checkpoint, if the run chose one and it is not the newest; else "". */
 static const char *best_option(const next_run *run, const clt_config *config)
 {
     char best[4096];

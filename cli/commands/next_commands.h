@@ -13,7 +13,7 @@ typedef struct next_run {
     const char *folder, *device, *caps;
     const clt_run_result *result;
     bool ended;    /* the run made all its steps */
-    double epochs; /* train.epochs of the config */
+    double epochs; /* the config's train.epochs */
 } next_run;
 
 /* Prints nothing for a run that left no checkpoint. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain data: calls one of its parts; and its part `prepare`, which converts text files into token shards,
- * and a folder of images into one file. */
+ * cltrain data: calls one of its parts, and implements its part `prepare`, which converts text files into
+ * token shards, or a folder of images into one file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,8 @@ static clt_status write_config(const clt_prepare_options *o, const clt_prepare_r
     return draft_save(&d, *path);
 }
 
-/* Prints the next command. A failure to write the example config is no error: the shards are complete. */
+/* Prints the next command. A failure to write the example config is not an error: the shards are
+ * complete. */
 static clt_status tell_next(const cmd_context *context, const clt_prepare_options *o,
                             const clt_prepare_result *r)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain demo: trains a small GPT over bytes for about 75 seconds on text found on this machine, compares
- * its loss with the loss of predicting by byte frequencies alone, and generates text. It calls the trainer
+ * its loss with the loss of a prediction by byte frequencies alone, and generates text. It calls the trainer
  * and the generator as other commands do, and knows nothing of models or devices. */
 #include <errno.h>
 #include <math.h>
@@ -89,7 +89,7 @@ static void tell_text(const demo *d)
                  CLT_PLURAL(d->text.n_eval));
 }
 
-/* ./runs/demo, or a temporary folder if that cannot be written. */
+/* Chooses the run folder: ./runs/demo, or a temporary folder if that cannot be written. */
 static clt_status choose_folder(demo *d)
 {
     if (d->args->out) {
@@ -107,7 +107,7 @@ static clt_status choose_folder(demo *d)
     return clt_path_join(pattern, "run", &d->folder);
 }
 
-/* Measures the time of a step to decide on the number of steps. */
+/* Measures the time of a step to choose the number of steps. */
 static clt_status choose_steps(demo *d)
 {
     CLT_SCOPED(clt_str) text = {0};
@@ -155,7 +155,7 @@ static void print_bytes(const char *bytes, size_t count)
 
 typedef struct sample {
     console *console;
-    const char *prompt; /* NULL when it is printed, which happens with the first generated text */
+    const char *prompt; /* printed before the first generated text; NULL afterwards */
 } sample;
 
 static void print_piece(void *context, const char *bytes, size_t count)
@@ -201,8 +201,8 @@ static void on_stop(void *context, int number)
     console_stopping(&d->console, number, atomic_load(&d->at_step));
 }
 
-/* Appends the path of a config that comes with cltrain: in configs/ of the current folder, of the source tree
- * or bundle that contains the program, or where the program is installed. */
+/* Appends the path of a config that comes with cltrain. It is searched in configs/ of the current folder, of
+ * the source tree or bundle that contains the program, and of the install folder. */
 static void append_config(clt_str *out, const demo *d, const char *name)
 {
     static const char *const places[] = {"", "/../", "/", "/../share/cltrain/"};
@@ -221,7 +221,7 @@ static void append_config(clt_str *out, const demo *d, const char *name)
     shell_append_word(out, path.text ? path.text : name);
 }
 
-/* Prints what a command is for, and the command in a form that can be pasted into a shell. */
+/* Prints the purpose of a command, and the command in a form that can be pasted into a shell. */
 static void tell_command(const demo *d, const char *what, const char *command, const char *config,
                          const char *rest)
 {

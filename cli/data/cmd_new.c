@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain new: looks at data and writes a config that trains on it. */
+ * cltrain new: finds out what kind of data a path holds and writes a config that trains on this data. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 #include "cli/screen/terminal.h"
 #include "engine/files/fileio.h"
 
-/* "my data/houses.csv.gz" -> "houses.json", in the current folder; "" if nothing is left of the name. */
+/* Makes the config's name, in the current folder, from the data's: "my data/houses.csv.gz" -> "houses.json";
+ * "" if nothing is left of the name. */
 static void default_name(const char *path, char *out, size_t size)
 {
     size_t n = strlen(path);
@@ -28,7 +29,7 @@ static void default_name(const char *path, char *out, size_t size)
     snprintf(out, size, "%.*s.json", plain ? (int)name : 4, plain ? path + from : "data");
 }
 
-/* Prints what was found in the data, and the next command. */
+/* Prints the findings about the data, and the next command. */
 static clt_status tell(const cmd_context *context, const new_config *n, const char *out)
 {
     CLT_SCOPED(clt_str) line = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain data show; and the work of `prepare` and `verify` on images: packing a folder, decoding every
- * sample. */
+ * Implements cltrain data show, and the parts of `prepare` and `verify` that work on images: packing a
+ * folder, decoding every sample. */
 #include "cli/data/data_images.h"
 #include "cli/screen/terminal.h"
 
@@ -60,7 +60,7 @@ static void ignore_volume(void *context, const char *path, clt_status status)
     (void)status;
 }
 
-/* Whether a folder may hold volumes. Opening it then says what else is in it. */
+/* True if a folder may hold volumes. If it holds something else, opening it fails with a message. */
 static bool may_hold_volumes(const char *folder)
 {
     CLT_SCOPED(clt_arena) *arena = NULL;
@@ -83,7 +83,7 @@ static clt_status config_of_data(const char *type, const char *path, const char 
     clt_jw_kstring(&w, "type", type);
     clt_jw_kstring(&w, "path", path);
     if (known && clt_config_part_has(known->format, "data.split"))
-        clt_jw_kint(&w, "split", 0); /* no option asks to keep a part for evaluation */
+        clt_jw_kint(&w, "split", 0); /* unless an option asks for it, no part is kept for evaluation */
     clt_jw_end_object(&w);
     clt_str_append(&text, "}");
     CLT_TRY(clt_str_check(&text));
@@ -135,7 +135,7 @@ clt_status data_check_samples(const clt_source *source, data_check *check)
             if (errors[i].status == CLT_OK)
                 continue;
             clt_status status = clt_error_put(&errors[i]);
-            if (status != CLT_EDATA) /* such as missing memory: the sample is not at fault */
+            if (status != CLT_EDATA) /* an error such as missing memory, which is not the sample's fault */
                 return status;
             check->n_bad++;
             check->bad(check->context);
@@ -256,7 +256,7 @@ static clt_status show_config(const char *path, const args_result *r, const char
     return config_of_data(name ? name : "nifti", path, r->overrides, r->n_overrides, out);
 }
 
-/* Reads "-160,240". */
+/* Parses a window such as "-160,240". */
 static clt_status read_window(const char *text, clt_picture_window *out)
 {
     char *end;
@@ -275,7 +275,7 @@ static clt_status read_window(const char *text, clt_picture_window *out)
     return CLT_OK;
 }
 
-/* The window that a config of volumes asks for, in the values that samples have after normalisation. */
+/* Converts the window of a volume's config to the values that samples have after normalisation. */
 static clt_status window_of_config(const clt_config *config, clt_picture_window *out)
 {
     clt_volumes_cover cover;

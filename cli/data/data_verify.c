@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain data verify: reads all data that a config names, or files given one by one, prints a line for
- * each, and continues after a bad one. The engine knows what a file must look like. */
+ * each, and continues after a bad one. The engine knows the formats of files. */
 #include "cli/data/data_verify.h"
 #include "cli/screen/terminal.h"
 
@@ -25,9 +25,9 @@ typedef struct verify_run {
     const cmd_context *context;
     console console;       /* shows which file is being read */
     const char *tokenizer; /* for token shards given by name; "": none */
-    const char *init;      /* weights that fill what a config leaves open; NULL: none */
+    const char *init;      /* weights from which missing keys of a config are filled in; NULL: none */
     int good, bad;
-    int records;     /* good records in files that also have bad ones: then each record counts */
+    int records;     /* number of good records in files that also have bad ones */
     clt_error fault; /* an error that the data did not cause, such as missing memory: it ends the check */
 } verify_run;
 
@@ -78,7 +78,7 @@ static clt_status on_checked(void *context, int64_t done, int64_t total)
     return CLT_OK;
 }
 
-/* Checks every sample and names each bad one. The set as a whole counts as good only if every sample is. */
+/* Checks every sample and names each bad one. The whole set counts as good only if every sample is good. */
 static clt_status verify_samples(verify_run *v, const char *what, const clt_source *source)
 {
     sample_view view = {.v = v, .what = what};
@@ -99,7 +99,7 @@ static clt_status check_source(const clt_config *config, const clt_source *shape
 {
     CLT_SCOPED(clt_graph) *graph = NULL;
     int32_t prediction;
-    /* below 0: auto; the size does not matter here */
+    /* negative means auto; the size does not matter here */
     int64_t micro = clt_config_int(config, "data.micro_batch");
     CLT_TRY(clt_job_graph(config, shapes, micro > 0 ? micro : 1, &graph, &prediction));
     CLT_TRY(clt_job_check_indices(graph, source));
@@ -138,7 +138,7 @@ static clt_status verify_config(verify_run *v, const char *path, const clt_confi
             report(v, path, checked, "");
         if (v->bad > bad)
             v->good += v->records;
-        if (v->bad > bad || stopped(v)) /* opening would only repeat the first error */
+        if (v->bad > bad || stopped(v)) /* opening the data would only repeat the first error */
             return CLT_OK;
     }
     CLT_SCOPED(clt_source) *train = NULL;
@@ -159,7 +159,7 @@ static clt_status verify_config(verify_run *v, const char *path, const clt_confi
     return report_source(v, what.text, status, eval);
 }
 
-/* Checks a folder of images or a packed one. In CIFAR's folder the test images are checked, too. */
+/* Checks a folder of images, or a packed folder. In a CIFAR folder the test images are checked, too. */
 static clt_status verify_images(verify_run *v, const char *path, const args_result *r)
 {
     CLT_SCOPED(clt_config) *config = NULL;

@@ -6,7 +6,8 @@
 
 #include "cli/screen/cmd.h"
 
-/* argv[0] is "verify". CLT_EDATA if anything is wrong with the data; all of it is checked in any case. */
+/* argv[0] is "verify". CLT_EDATA if any of the data is wrong; an error does not keep the rest from being
+ * checked. */
 clt_status data_verify(cmd_context *context, int argc, char **argv);
 
 #endif

@@ -13,14 +13,14 @@
 #include "engine/files/fileio.h"
 
 #define LEAST_BYTES 100000u /* less is too little for a demonstration */
-#define FILE_MIN 200        /* bytes: smaller files are ignored */
-#define FILE_MAX 200000     /* bytes: larger files are more often tables than text */
+#define FILE_MIN 200        /* bytes; smaller files are ignored */
+#define FILE_MAX 200000     /* bytes; larger files are more often tables than text */
 #define MAX_DEPTH 6
 
 typedef struct demo_place {
     const char *folder, *pattern;
     int depth; /* levels of subfolders; 0: only the folder itself */
-    int share; /* at most this percentage of the limit comes from the place */
+    int share; /* the place gives at most this percentage of the limit */
 } demo_place;
 
 /* Prose comes first, since samples of it are easier to judge than samples of code. */

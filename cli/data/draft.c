@@ -30,7 +30,7 @@ const char *draft_value(const draft *d, const char *key)
     return "";
 }
 
-/* Sets a key. value: JSON; NULL: there was no memory for it. */
+/* Sets a key. value: JSON; NULL: memory for it ran out. */
 static void set(draft *d, const char *key, const char *value)
 {
     int at = 0;
@@ -44,7 +44,7 @@ static void set(draft *d, const char *key, const char *value)
     d->count += at == d->count;
 }
 
-/* Sets a key to the JSON text in `written`, and frees that. */
+/* Sets a key to the JSON text in `written`, and frees `written`. */
 static void set_written(draft *d, const char *key, clt_str *written)
 {
     set(d, key, written->failed || !written->text ? NULL : clt_arena_strdup(d->arena, written->text));
@@ -147,7 +147,7 @@ void draft_gpt(draft *d, uint64_t tokens, bool has_eval)
         draft_int(d, "train.eval_every", steps / 4);
 }
 
-/* Whether no entry before the i-th one is of its section, nor the list `sections` has it. */
+/* True if entry i is the first entry of its section, and the list `sections` lacks that section. */
 static bool begins_section(const draft *d, int i, const char *const *sections, size_t count, size_t length)
 {
     const char *key = d->entry[i].key;

@@ -25,7 +25,7 @@ clt_status draft_open(draft *d);
 void draft_close(draft *d);
 CLT_SCOPED_VALUE(draft, draft_close)
 
-/* Each of these functions sets a key, or replaces its value. */
+/* Each of the functions below sets a key, or replaces its value. */
 void draft_text(draft *d, const char *key, const char *value);
 void draft_int(draft *d, const char *key, int64_t value);
 void draft_number(draft *d, const char *key, double value);
@@ -33,9 +33,9 @@ void draft_bool(draft *d, const char *key, bool value);
 void draft_ints(draft *d, const char *key, const int64_t *values, int count);
 void draft_numbers(draft *d, const char *key, const double *values, int count);
 void draft_texts(draft *d, const char *key, const char *const *values, int count);
-/* Sets a key to a JSON value that was written already, which must live as long as the draft. */
+/* Sets a key to the JSON text `json`, which must live as long as the draft. */
 void draft_json(draft *d, const char *key, const char *json);
-/* Leaves a key out again. */
+/* Removes a key. */
 void draft_remove(draft *d, const char *key);
 
 /* The JSON of a key, "" if it is not set. */

@@ -190,8 +190,8 @@ typedef struct key_search {
     bool plain;      /* a file is neither JSON Lines nor a list of JSON */
 } key_search;
 
-/* Looks at the first record of a file: its text is in a member with a usual name, else in the longest
- * string. Empty and compressed files give no answer. */
+/* Finds the member that holds the text in the first record of a file: one with a usual name, else the
+ * longest string. Finds none in empty and compressed files. */
 static clt_status look_for_key(void *context, const char *path, const clt_text_group *group)
 {
     static const char *const usual[] = {"text", "content", "body"};
@@ -226,8 +226,8 @@ static clt_status look_for_key(void *context, const char *path, const clt_text_g
     return CLT_OK;
 }
 
-/* *key: the member that holds the texts, according to the first file of records; NULL: there is no such
- * file, or some files are plain text. */
+/* *key: the member that holds the texts in the first file of records; NULL: there is no such file, or some
+ * files are plain text. */
 static clt_status find_json_key(new_config *n, const char **key)
 {
     key_search search = {.n = n};
@@ -309,7 +309,8 @@ static bool has(const char *folder, const char *name)
     return clt_file_exists(path) || clt_is_directory(path);
 }
 
-/* True if a folder is laid out as training wants volumes. The volumes themselves are checked later. */
+/* True if a folder has the layout that training expects for volumes. The volumes themselves are checked
+ * later. */
 static bool holds_volumes(const char *folder)
 {
     const char **names;
@@ -369,7 +370,7 @@ static clt_status look_at_folder(new_config *n)
     return new_config_text(n);
 }
 
-/* Refuses a file of an unknown kind that has zero bytes in its beginning: it is not text. */
+/* Refuses a file of an unknown kind with zero bytes at its beginning: it is not text. */
 static clt_status check_no_zeros(const char *path)
 {
     char start[4096];
@@ -421,7 +422,7 @@ static clt_status look_at_file(new_config *n)
                  "cltrain new: '%s' is one image; name the folder that holds a folder for each class",
                  n->path);
     if (clt_rows_guess_type(n->path, NULL, "data.type=", &type) != CLT_OK) {
-        clt_error_clear(); /* neither name nor content tells the kind: it may be text */
+        clt_error_clear(); /* neither name nor content shows the kind: it may be text */
         CLT_TRY(check_no_zeros(n->path));
         return new_config_text(n);
     }
@@ -438,7 +439,7 @@ static clt_status look_at_file(new_config *n)
              type->format->name);
 }
 
-/* Refuses an option that means nothing for the kind of data that was found. */
+/* Refuses an option that has no meaning for the kind of data that was found. */
 static clt_status check_options(const new_config *n, const char *type)
 {
     bool text = strcmp(type, "\"text\"") == 0, tokens = strcmp(type, "\"tokens\"") == 0;

@@ -42,7 +42,7 @@ static clt_status usual_side(const char *folder, int64_t *side)
             clt_image_header(bytes, size, &image) == CLT_OK)
             sides[n++] = image.width < image.height ? image.width : image.height;
     }
-    clt_error_clear(); /* training reports a bad image */
+    clt_error_clear(); /* bad images are skipped here; training reports them */
     if (n > 0)
         qsort(sides, (size_t)n, sizeof *sides, by_size);
     *side = n > 0 ? sides[n / 2] : 0;
@@ -181,9 +181,9 @@ static void least_size(const clt_volume_list *list, int64_t least[3])
     }
 }
 
-/* The size of a patch along each axis: 64 where every volume has at least 128 voxels, else the largest of 32,
- * 16 and 8 that fits into every volume. Where a volume has fewer than 8, the patch is 8 and background fills
- * the rest. */
+/* The size of a patch along each axis: 64 where every volume has at least 128 voxels, else the largest of
+ * 32, 16 and 8 that fits into every volume. If a volume has fewer than 8, the patch has 8 and background
+ * fills the rest. */
 static void choose_patch(const int64_t least[3], int64_t patch[3])
 {
     for (int a = 0; a < 3; a++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain new: keys of the command line, section.key=value, in the config that is written. */
+ * cltrain new: adds the command line's overrides, section.key=value, to the config that is written. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ int64_t new_config_given_int(const new_config *n, const char *key, int64_t prese
     return value > 0 ? (int64_t)value : preset;
 }
 
-/* Takes the value of a key from the config as it was understood. */
+/* Sets a key of the draft to the value that the parsed config has. */
 static clt_status take(new_config *n, const clt_json *config, const char *override)
 {
     CLT_SCOPED(clt_str) text = {0};
@@ -51,7 +51,7 @@ clt_status new_config_override(new_config *n, const char *out)
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     if (n->n_overrides == 0)
         return CLT_OK;
-    if (new_config_given(n, "train.steps")) /* one of them says how long the training is */
+    if (new_config_given(n, "train.steps")) /* only one of these keys may set the training's length */
         draft_remove(&n->draft, "train.epochs");
     if (new_config_given(n, "train.epochs"))
         draft_remove(&n->draft, "train.steps");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain new: data whose records are no plain text, though they hold text: conversations, and texts with
- * labels. No config is written for them, since it depends on the weights that are fine-tuned; the message
- * names the data.type that reads them. */
+ * cltrain new for records that hold text but are not plain text: conversations, and texts with labels. No
+ * config is written for them, since it would depend on the weights that are fine-tuned; the message names
+ * the data.type that reads them. */
 #include <string.h>
 
 #include "cli/data/new_config.h"
@@ -11,7 +11,7 @@
 #include "engine/json/json.h"
 
 typedef struct record_form {
-    const char *members[3]; /* all must be present; "a|b": one of the two */
+    const char *members[3]; /* a record must have all of them; "a|b": one of the two */
     const char *what, *type, *page;
 } record_form;
 
@@ -29,7 +29,7 @@ static const record_form forms[] = {
      ANNOTATED("class")},
 };
 
-/* Whether a record has one of the members that `names` separates by '|'. */
+/* True if a record has one of the members in the list `names`, which are separated by '|'. */
 static bool has_member(const clt_json *record, const char *names)
 {
     for (const char *c = names; *c;) {
@@ -63,8 +63,8 @@ clt_status new_config_check_record(const char *path, const clt_json *record)
     return CLT_OK;
 }
 
-/* Whether a line of a table has a cell of prose, one of at least six words. Moves *line to the end of the
- * line. */
+/* True if a line of a table has a cell of prose, which means at least six words. Moves *line to the end of
+ * the line. */
 static bool line_has_prose(const char **line)
 {
     const char *c = *line;
@@ -87,7 +87,7 @@ clt_status new_config_tell_prose(new_config *n)
     CLT_TRY(clt_file_read_start(n->path, start, sizeof start - 1, CLT_EDATA, &got));
     start[got] = '\0';
     const char *line = start;
-    (void)line_has_prose(&line); /* names of columns */
+    (void)line_has_prose(&line); /* skips the line with the names of columns */
     for (; *line; lines++)
         with_prose += line_has_prose(&line);
     if (2 * with_prose > lines)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain new: drafts a config for a table. Columns that teach a model nothing are left out, and words that
- * mean a blank cell are named. */
+ * cltrain new: drafts a config for a table. Drops columns from which a model cannot learn, and lists the
+ * words that mean a blank cell. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +15,11 @@
 #define FEW 10        /* with fewer samples than this, all are used for training */
 #define MOST_BLANK 16 /* words that mean a blank cell */
 
-/* What the cells of a column are. */
+/* Counts of the kinds of cells in a column. */
 typedef struct column_look {
     int64_t numbers, blank, missing; /* missing: words such as NA */
     int64_t distinct;
-    bool counts; /* whole numbers from 0 or 1 on, each by one larger than the one before */
+    bool counts; /* the cells count up from 0 or 1 */
 } column_look;
 
 typedef struct table_look {
@@ -92,7 +92,7 @@ static void add_blank(table_look *l, const char *word)
         l->blank[l->n_blank++] = word;
 }
 
-/* Names in data.blank the words that stand for missing values in columns that are numbers but for them. */
+/* Adds to data.blank the words for missing values in columns whose other cells are numbers. */
 static void set_blank(new_config *n, table_look *l)
 {
     int64_t rows = clt_csv_rows(&l->table);
@@ -115,7 +115,7 @@ static void set_blank(new_config *n, table_look *l)
 
 /* --- columns that are no inputs --- */
 
-/* Whether a name ends as the names of identifiers do: id, user_id, PassengerId. */
+/* True if a name ends like the name of an identifier: id, user_id, PassengerId. */
 static bool is_id(const char *name)
 {
     size_t n = strlen(name);
@@ -125,7 +125,7 @@ static bool is_id(const char *name)
            (name[n - 2] == 'I' && islower((unsigned char)name[n - 3]));
 }
 
-/* Why a column is no input; NULL: it may be one. */
+/* Why a column must not be an input; NULL: it may be one. */
 static const char *why_not(const table_look *l, int column)
 {
     const clt_csv_table *t = &l->table;
@@ -146,7 +146,7 @@ static const char *why_not(const table_look *l, int column)
     return NULL;
 }
 
-/* How data.drop_columns names a column: by its name, or by its number if the name is no good for that. */
+/* A column's entry in data.drop_columns: its name, or its number if the name cannot be used there. */
 static const char *name_of(const new_config *n, const clt_csv_table *t, int column)
 {
     const char *name = t->header ? t->cell[column] : "";
@@ -156,7 +156,7 @@ static const char *name_of(const new_config *n, const clt_csv_table *t, int colu
     return good ? name : clt_arena_printf(n->draft.arena, "%d", column + 1);
 }
 
-/* Leaves out the columns that are no inputs, unless nothing is left then. */
+/* Drops the columns that must not be inputs, unless no column would be left. */
 static clt_status set_drops(new_config *n, const table_look *l)
 {
     const clt_csv_table *t = &l->table;
@@ -179,7 +179,7 @@ static clt_status set_drops(new_config *n, const table_look *l)
     return CLT_OK;
 }
 
-/* Sets data.blank and data.drop_columns where the command line does not. */
+/* Sets data.blank and data.drop_columns unless the command line sets them. */
 static clt_status set_columns(new_config *n)
 {
     CLT_SCOPED(clt_config) *config = NULL;
@@ -195,7 +195,7 @@ static clt_status set_columns(new_config *n)
 
 /* --- the config --- */
 
-/* Says so if targets may be meant otherwise than they are taken. */
+/* Tells the user if the targets may have another meaning than the one assumed. */
 static void tell_targets(new_config *n, const clt_source *source, bool classes)
 {
     bool many = clt_source_hardly_repeats(source->distinct, source->samples);

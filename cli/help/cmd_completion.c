@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain completion: prints the script with which a shell completes commands, options, keys and files. Its
- * part `words`, which these scripts call, prints the candidates. */
+ * part `words`, which the script calls, prints the candidates. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain man: prints the manual page in roff (macros of man(7)), made from the commands' tables of options
- * and the schema of configs. `cmake --install` puts it where man looks for it. */
+ * and the schema of configs. `cmake --install` copies the page to the folder in which man searches. */
 #include <stdio.h>
 #include <string.h>
 

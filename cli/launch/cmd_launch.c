@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain launch CONFIG: starts one rank of `cltrain train` for each device of this host or of several hosts,
- * and starts them again from the newest checkpoint when the job was interrupted or a rank was lost. */
+ * cltrain launch CONFIG: starts one rank of `cltrain train` for each device of this host or of several
+ * hosts, and restarts them from the newest checkpoint when the job was interrupted or a rank was lost. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -52,9 +52,9 @@ static void say(const char *text)
 
 /* --- devices --- */
 
-/* Counts the devices before every start, in new processes: to a process that has listed a device before, a
- * driver may go on listing it after the device was lost. The first start needs an answer of every host; later
- * starts leave out hosts that do not answer. */
+/* Counts the devices before every start, in new processes, because after the loss of a device a driver may
+ * still list it to a process that has seen it before. The first start needs an answer from every host; later
+ * starts skip hosts that do not answer. */
 static clt_status choose_ranks(launch *l)
 {
     char text[640];
@@ -140,7 +140,7 @@ static clt_status add_train(launch *l, launch_line *line, bool again)
         snprintf(trace, sizeof trace, "%lld", (long long)a->trace_from);
         CLT_TRY(add_option(line, "--trace-from", trace));
     }
-    if (a->caps) { /* with '=', because a value may begin with a dash */
+    if (a->caps) { /* joined with '=', because a value may begin with a dash */
         snprintf(caps, sizeof caps, "--caps=%s", a->caps);
         CLT_TRY(launch_line_add(line, caps));
     }
@@ -185,7 +185,7 @@ static clt_status start(launch *l, bool again, launch_end *end)
     return launch_run(l->context, &line, end);
 }
 
-/* --- what to do after its end --- */
+/* --- after a job's end --- */
 
 /* The step of the newest checkpoint; -1: there is no checkpoint. */
 static int64_t newest_step(const launch *l)
@@ -199,7 +199,7 @@ static int64_t newest_step(const launch *l)
     return checkpoint->step;
 }
 
-/* The last line of the run's metrics.jsonl, stored in `tail`; "": there is none. */
+/* Reads the last line of the run's metrics.jsonl into `tail`; "": there is none. */
 static const char *last_line(const launch *l, char *tail, size_t size)
 {
     CLT_FREED char *path = NULL;
@@ -234,8 +234,8 @@ static const char *was_stopped_by(const launch *l)
     return NULL;
 }
 
-/* Open MPI 5 ends with code 0 when it has lost the connection to a host, so that code alone does not mean
- * success. */
+/* True if the job has succeeded. Open MPI 5 ends with code 0 even if it has lost the connection to a host,
+ * so that code alone does not mean success. */
 static void doubt_success(const launch *l, launch_end *end)
 {
     char tail[512];
@@ -276,14 +276,14 @@ static void describe(const launch *l, const launch_end *end, char *text, size_t 
         snprintf(text, size, "the job ended with code %d", end->code);
 }
 
-/* Waits a moment, so that processes that the job has left behind can end, too. A signal ends the wait. */
+/* Waits a moment, so that the job's remaining processes can end, too. A signal ends the wait. */
 static void rest(const launch *l)
 {
     for (int i = 0; i < 20 && !atomic_load(l->context->stop); i++)
         (void)nanosleep(&(struct timespec){0, 50000000}, NULL);
 }
 
-/* Starts the job again and again until it is done, cannot go on, or is told to stop. */
+/* Starts the job repeatedly until it is done, cannot continue, or must stop. */
 static clt_status run(launch *l)
 {
     launch_end end;
@@ -335,8 +335,8 @@ static clt_status take_devices(launch *l, const char *text)
     return CLT_OK;
 }
 
-/* Takes devices, batches and the folder of the run from the config. Mistakes in the config are found here,
- * before anything is started. */
+/* Reads devices, batches and the run's folder from the config. Mistakes in the config are found here, before
+ * any rank starts. */
 static clt_status read_config(launch *l, const clt_config *config)
 {
     CLT_FREED char *chosen = NULL;
@@ -367,7 +367,7 @@ static clt_status open_config(launch *l)
     CLT_SCOPED(clt_saved_run) *saved = NULL;
     if (r->n_operands > 0) {
         const clt_start start = train_start(&l->train);
-        clt_log_set_first(false); /* the first rank warns of what stands in the config */
+        clt_log_set_first(false); /* rank 0 prints the warnings about the config */
         clt_status status = cmd_load_config(r, &start, &config);
         clt_log_set_first(true);
         CLT_TRY(status);
@@ -431,8 +431,7 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
     l.given = &r;
     CLT_TRY(take_devices(&l, devices));
     CLT_TRY(find_program(&l));
-    /* the ranks are started by the program's path; their messages to the user have the name that the user
-     * typed */
+    /* ranks are started with the program's path, but show the name that the user typed in their messages */
     if (setenv(CMD_CALLED, context->program, 1) != 0)
         CLT_FAIL(CLT_ENOMEM, "cltrain launch: out of host memory");
     CLT_TRY(launch_hosts_read(hosts, &l.hosts));

@@ -22,8 +22,8 @@
 static clt_status add_host(launch_hosts *hosts, const char *name, size_t length, long slots,
                            const char *where)
 {
-    /* ssh would take a name that begins with a dash for an option; mpirun would take a colon or comma for a
-     * list */
+    /* ssh takes a name that begins with a dash as an option; mpirun takes a colon or comma as a list's
+     * separator */
     if (length == 0 || length >= sizeof hosts->host->name || name[0] == '-' || memchr(name, ':', length) ||
         memchr(name, ',', length))
         CLT_FAIL(CLT_EUSAGE, "cltrain launch: option --hosts: %s: '%.*s' is not the name of a host", where,
@@ -126,7 +126,7 @@ clt_status launch_hosts_print(const launch_hosts *hosts, clt_str *out)
     return clt_str_check(out);
 }
 
-/* --- asking --- */
+/* --- counting --- */
 
 /* Finds the program with which Open MPI starts its daemons: the first of alternatives such as "ssh : rsh". */
 static void find_agent(char *out, size_t size)
@@ -148,8 +148,8 @@ static bool is_here(const char *name)
 }
 
 /* Starts `cltrain probe --count` on another host. A child writes its answer to its file descriptor 3. On the
- * far host, descriptor 3 becomes the output of the remote command, which the agent (such as ssh) carries to
- * the pipe that is read here. */
+ * remote host, descriptor 3 becomes the output of the command, which the agent (such as ssh) passes to the
+ * pipe that is read here. */
 static clt_status ask_far(const char *name, const char *program, const char *spec, clt_child **out)
 {
     char agent[512];
@@ -174,9 +174,9 @@ static clt_status ask(const launch_host *h, const char *program, const char *spe
                             : ask_far(h->name, program, spec, out);
 }
 
-/* Reads lines until one is the answer: the start files of the far shell may print lines before it, and
- * the first of them goes into `other`. False: no answer came before the time `until`, the child's end
- * or *stop. */
+/* Reads lines until one is the answer. The start files of the remote shell may print lines before it; the
+ * first of these goes into `other`. False: no answer came before the time `until`, the child's end or
+ * *stop. */
 static bool find_answer(clt_child *child, double until, const atomic_int *stop, int *there, char kind[8],
                         char other[128])
 {
@@ -236,7 +236,7 @@ clt_status launch_hosts_ask(launch_hosts *hosts, const char *program, const char
                             const atomic_int *stop)
 {
     clt_child **child = NULL;
-    double until = clt_now() + ANSWER_SECONDS; /* limit for all hosts, which are asked in parallel */
+    double until = clt_now() + ANSWER_SECONDS; /* for all hosts, since they are asked in parallel */
     clt_status status = CLT_OK;
     int there, ranks = 0;
     CLT_TRY(clt_alloc(&child, (size_t)hosts->count, sizeof *child, "a list of hosts"));

@@ -21,7 +21,7 @@ typedef struct launch_host {
 typedef struct launch_hosts {
     launch_host *host;
     int count;
-    bool far; /* the list names hosts, so the job may run on other hosts than this one */
+    bool far; /* the list names hosts, so the job may run on hosts other than this one */
 } launch_hosts;
 
 /* text: "a,b:4", or the path of a file with lines "NAME [slots=N]" and comments after '#'; NULL: only this
@@ -31,12 +31,11 @@ void launch_hosts_free(launch_hosts *hosts);
 /* Asks all hosts in parallel how many devices of `spec` (NULL: the usual ones) they have, and fills `ranks`
  * and `cpu` of each. ranks: the host's `slots`, else `devices`, else one for each device. Other hosts are
  * reached with the program that Open MPI starts its daemons with (ssh, or $OMPI_MCA_plm_rsh_agent); it runs
- * `program` there. CLT_EDEVICE: a host has fewer GPUs than it shall have ranks; a host does not answer
- * within two minutes and `all` is set; or no host answers. CLT_EINTERRUPTED: *stop was set; no child is left
- * running. */
+ * `program` there. CLT_EDEVICE: a host has fewer GPUs than ranks; a host does not answer within two minutes
+ * and `all` is set; or no host answers. CLT_EINTERRUPTED: *stop was set; no child is left running. */
 clt_status launch_hosts_ask(launch_hosts *hosts, const char *program, const char *spec, int devices, bool all,
                             const atomic_int *stop);
-/* Appends the hosts that have ranks as mpirun's --host wants them: "a:4,b:4". */
+/* Appends the hosts that have ranks, in the form of mpirun's --host: "a:4,b:4". */
 clt_status launch_hosts_print(const launch_hosts *hosts, clt_str *out);
 
 #endif

@@ -112,9 +112,9 @@ static clt_status add_far(launch_line *line, const launch_where *where)
     return add_exports(line);
 }
 
-/* The environment of mpirun gets the library that keeps its own port on the loopback address, for which Open
- * MPI has no setting. Blanks and colons separate the words of LD_PRELOAD, so a path that contains one is not
- * used. */
+/* Adds to mpirun's LD_PRELOAD the library that binds mpirun's own port to the loopback address, for which
+ * Open MPI has no setting. Blanks and colons separate the words of LD_PRELOAD, so a path that contains one
+ * is not used. */
 static clt_status add_loopback(launch_line *line)
 {
     char path[PATH_MAX];
@@ -136,8 +136,8 @@ static clt_status add_loopback(launch_line *line)
     return CLT_OK;
 }
 
-/* Options for one host: ranks talk through shared memory. Without them every rank accepts connections from
- * the network, as mpirun does. Settings that the user has made in Open MPI's environment variables stay. */
+/* Options for one host: ranks talk through shared memory. Without these options every rank, and mpirun,
+ * accepts connections from the network. The user's settings in Open MPI's environment variables are kept. */
 static clt_status add_near(launch_line *line)
 {
     static const char *const choices[][2] = {{"btl", "^tcp,ofi,openib,usnic,uct"},
@@ -166,11 +166,11 @@ clt_status launch_line_mpirun(launch_line *line, const char *mpirun, const launc
     const char *const words[] = {
         mpirun, "-np", line->ranks, "--host", where->hosts, "--oversubscribe", "--map-by",
         by_node ? "numa" : "slot", "--bind-to", by_node ? "numa" : "none",
-        /* when a rank has ended, end the others immediately; by default that takes two seconds */
+        /* when a rank has ended, end the others immediately instead of after two seconds */
         "--mca", "odls_base_sigkill_timeout", "0", NULL};
     CLT_TRY(add_words(line, words));
     CLT_TRY(where->far ? add_far(line, where) : add_near(line));
-    if (where->most > clt_cpu_count()) /* ranks that wait must leave their core to others */
+    if (where->most > clt_cpu_count()) /* waiting ranks must yield their cores */
         CLT_TRY(add_words(line, (const char *const[]){"--mca", "mpi_yield_when_idle", "1", NULL}));
     return geteuid() == 0 ? launch_line_add(line, "--allow-run-as-root") : CLT_OK;
 }

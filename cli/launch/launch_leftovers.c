@@ -29,8 +29,8 @@ static bool sees_all_processes(void)
     return length == (ssize_t)sizeof first - 1 && memcmp(space, first, sizeof first - 1) == 0;
 }
 
-/* True if a process maps the file. The user can read the maps of their ranks and mpirun; a process whose maps
- * cannot be read is none of these. */
+/* True if a process maps the file. A user can read the maps of their own ranks and mpirun, so a process
+ * whose maps cannot be read is not one of these. */
 static bool process_maps(const char *process, const char *path)
 {
     char name[300], line[4400];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Removes what jobs on this host leave when SIGKILL ends mpirun: Open MPI's segments of shared memory and its
- * folder of the job. */
+ * Removes the files that jobs on this host leave behind when SIGKILL ends mpirun: Open MPI's segments of
+ * shared memory and its folder for the job. */
 #ifndef CLI_LAUNCH_LAUNCH_LEFTOVERS_H
 #define CLI_LAUNCH_LAUNCH_LEFTOVERS_H
 

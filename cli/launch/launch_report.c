@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Separates the ranks' lines from mpirun's own reports on its error stream, and reads from these which rank a
+ * Separates the ranks' lines from mpirun's own reports on its error stream. The reports say which rank a
  * signal ended. */
 #include "cli/launch/launch_report.h"
 
@@ -36,7 +36,7 @@ static bool read_signal(launch_report *r, const char *text)
     return true;
 }
 
-/* True for reports of mpirun that only repeat what the ranks or `cltrain launch` say better. */
+/* True for reports of mpirun that only repeat messages of the ranks or of `cltrain launch`. */
 static bool is_known(launch_report *r, const char *text)
 {
     static const char *const known[] = {

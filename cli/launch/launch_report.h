@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Filters the error stream of Open MPI's mpirun: lines of the ranks, and mpirun's own reports between two
- * dashed lines. The lines of ranks are passed on. Reports that only repeat how the job ended are kept back,
- * and tell which rank was ended by which signal. Pure; knows nothing of processes. */
+ * dashed lines. The lines of ranks are passed on. Reports that only repeat how the job ended are not passed
+ * on; they say which rank was ended by which signal. Pure; knows nothing of processes. */
 #ifndef CLI_LAUNCH_LAUNCH_REPORT_H
 #define CLI_LAUNCH_LAUNCH_REPORT_H
 
@@ -22,7 +22,7 @@ typedef struct launch_report {
 
 /* Takes the next bytes of the stream. */
 void launch_report_add(launch_report *report, const char *bytes, size_t count);
-/* At the end of the stream: passes on what is left. */
+/* Call it at the end of the stream: passes on the rest of the text. */
 void launch_report_end(launch_report *report);
 
 #endif

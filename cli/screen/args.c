@@ -62,7 +62,8 @@ static const args_option *find(const args_usage *usage, const char *name, size_t
     return NULL;
 }
 
-/* Returns an error if other tools have this option, or if it is a key of the config; CLT_OK otherwise. */
+/* Returns an error with advice if other tools have this option, or if it is a key of the config; CLT_OK
+ * otherwise. */
 static clt_status unknown_elsewhere(const args_usage *usage, const char *const *names, size_t count,
                                     const char *word, const char *value)
 {
@@ -188,7 +189,7 @@ static clt_status option(const args_usage *usage, int argc, char **argv, int *at
 
 /* True for an override, "section.key=value": letters, digits, '_' and a dot before the '='. After the last
  * operand, names without a section or with '-', such as "weight-decay", count as well: the config then
- * reports which section or name was meant. */
+ * suggests the right section or name. */
 static bool is_override(const args_usage *usage, const char *text, const args_result *out)
 {
     bool complete = out->n_operands > 0 && out->n_operands >= usage->max_operands;

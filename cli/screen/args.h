@@ -67,13 +67,13 @@ typedef struct args_part {
     clt_status (*run)(struct cmd_context *context, int argc, char **argv);
 } args_part;
 
-/* A command; ARGS_USAGE writes it as a row. */
+/* A command's usage; ARGS_USAGE initialises it. */
 typedef struct args_usage {
     const char *command; /* "train" */
     /* "CONFIG [section.key=value ...]" or "". The command takes overrides only if this contains
      * section.key=value. */
     const char *operands;
-    int min_operands, max_operands; /* overrides do not count */
+    int min_operands, max_operands; /* least and most operands, without overrides */
     const args_option *options;     /* ends with a NULL name */
     const char *summary;
     const args_part *parts; /* ends with a NULL name; NULL: the command has none */
@@ -106,7 +106,7 @@ clt_status args_parse(const args_usage *usage, int argc, char **argv, args_resul
             return CLT_OK;                                                                                   \
     } while (0)
 /* For a command with parts: runs the part that argv[1] names, with its name as argv[0]; --help lists the
- * parts. CLT_EUSAGE: there is no such part. Uses only the command, summary and parts of `usage`. */
+ * parts. CLT_EUSAGE: there is no such part. Uses only the members command, summary and parts of `usage`. */
 clt_status args_dispatch(const args_usage *usage, struct cmd_context *context, int argc, char **argv);
 
 /* Sets a receiver: --help then prints nothing and passes the command's table to it instead; the table is

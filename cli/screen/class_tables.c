@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tables about classes: counts, precision, recall and F1 or Dice of each, and the confusion matrix. */
+ * Tables about classes: counts, precision, recall and F1 or Dice of each class, and the confusion matrix. */
 #include "cli/screen/class_tables.h"
 
 #include <math.h>
@@ -116,7 +116,7 @@ static void entity_table(const clt_entities *e, int columns, clt_str *out)
     table_make(&t, heads, 6, columns);
     clt_str_append(out, "\n");
     table_head(&t, out);
-    for (int64_t k = 0; k <= e->n_types; k++) { /* the last line is about all of them */
+    for (int64_t k = 0; k <= e->n_types; k++) { /* the last line gives the figures over all classes */
         clt_entity_figures f = clt_entities_figures(e, k < e->n_types ? k : -1);
         char cell[5][24];
         snprintf(cell[0], sizeof cell[0], "%lld", (long long)f.there);

@@ -99,7 +99,7 @@ clt_status cmd_free_folder(const char *base, char **out)
              base);
 }
 
-/* The folder that a signal removes. */
+/* The temporary folder, which is removed when a signal ends the process. */
 static struct {
     const char *path; /* NULL: none */
     pthread_mutex_t lock;

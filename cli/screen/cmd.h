@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the commands share: the table of commands, the state of the process (ranks, stop flag) and helpers
- * for configs, files and output. The command line is the only room that prints and exits. */
+ * Shared by the commands: the table of commands, the state of the process (ranks, stop flag) and helpers for
+ * configs, files and output. The command line is the only room that prints and exits. */
 #ifndef CLI_SCREEN_CMD_H
 #define CLI_SCREEN_CMD_H
 
@@ -27,7 +27,7 @@ typedef struct cmd_context {
 typedef clt_status (*cmd_function)(cmd_context *context, int argc, char **argv);
 
 enum {
-    /* the stop flag ends the command in an orderly way; signals end other commands immediately */
+    /* ends in an orderly way when the stop flag is set; other commands are ended immediately by a signal */
     CMD_STOPS = 1 << 0,
     CMD_RANKS = 1 << 1, /* can run with several ranks */
     CMD_HIDDEN = 1 << 2 /* for cltrain's own child processes */
@@ -77,7 +77,8 @@ void cmd_print_error(const cmd_context *context, clt_status status);
  * the other words. */
 void cmd_append_command(clt_str *out, const cmd_context *context);
 
-/* Gets the description of the device of a SPEC (NULL: the default one); opens it and closes it again. */
+/* Gets the description of a device by its SPEC (NULL: the default device); opens the device and closes it
+ * again. */
 clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_desc *out);
 /* Parses the value of --caps and sets its limits for this process; NULL: all capabilities, no limit. */
 clt_status cmd_caps(const char *text, uint32_t *mask);
@@ -88,25 +89,26 @@ void cmd_use_log_level(const clt_config *config);
 /* Makes an empty folder in $TMPDIR or /tmp, whose name contains `what`. A signal that ends the process
  * removes it; a command has one at a time. CLT_ESTORAGE. */
 clt_status cmd_temporary_folder(const char *what, char **out);
-/* Removes the folder with all that is in it, or says that it could not, and frees the path. NULL: nothing to
- * do. Keeps the thread's error. */
+/* Removes the folder with its content, or prints that this failed, and frees the path. NULL: nothing to do.
+ * Keeps the thread's error. */
 void cmd_remove_temporary(char *path);
-/* Removes the command's temporary folder, for the thread that takes signals. */
+/* Removes the command's temporary folder; for the thread that receives signals. */
 void cmd_end_temporary(void);
-/* Shows lines of level info, too, for a command without a config. */
+/* For a command without a config: shows log lines of level info, too. */
 void cmd_show_info(void);
 /* Sets *out to the run folder that a command works on: its only operand, or the value of --checkpoint, which
- * older scripts use. CLT_EUSAGE if neither or both are given; `what` says in the message what the run is,
- * such as "a trained language model". */
+ * older scripts use. CLT_EUSAGE if neither or both are given; `what` describes the run in the message: "a
+ * trained language model". */
 clt_status cmd_run_operand(const struct args_result *r, const char *command, const char *checkpoint,
                            const char *what, const char **out);
 /* If `best` (--best), sets *run to the folder of the run's best checkpoint, a path in `buffer`. */
 clt_status cmd_best_of(bool best, const char **run, char buffer[1024]);
-/* Loads the config that is the first operand. `start`: what the command line says of the weights to start
- * from (engine/pretrained/start.h). */
+/* Loads the config that is the first operand. `start`: the command line's choice of weights to start from
+ * (engine/pretrained/start.h). */
 clt_status cmd_load_config(const struct args_result *r, const clt_start *start, clt_config **out);
-/* cmd_write_text writes text to a file, or to the standard output for "-". cmd_write_str does so with a
- * string whose building may have failed; cmd_write_line adds a newline to it. */
+/* cmd_write_text writes text to a file, or to the standard output for "-". cmd_write_str writes a string in
+ * the same way, and returns the error if building the string had failed; cmd_write_line also adds a
+ * newline. */
 clt_status cmd_write_text(const char *path, const char *text);
 clt_status cmd_write_str(const char *path, const clt_str *text);
 clt_status cmd_write_line(const char *path, clt_str *text);

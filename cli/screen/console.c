@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The console: draws the live line of a terminal or prints plain lines, from the calls of a run's observer
- * and from a thread that redraws the work in progress. */
+ * The console: draws the live line of a terminal or prints plain lines, called by a run's observer and by a
+ * thread that redraws the work in progress. */
 #include "cli/screen/console.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 #define DRAW_SECONDS 0.1 /* shortest time between two changes of the live line */
 #define TICK_SECONDS 0.25
-#define STAGE_SECONDS 2.0 /* without a terminal, shorter stages get no line */
+#define STAGE_SECONDS 2.0 /* without a terminal, stages that are shorter than this get no line */
 
 static console *in_use; /* the console that has a live line; there is at most one */
 static pthread_mutex_t in_use_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -36,7 +36,7 @@ static void prepare(console *c, const cmd_context *context)
 {
     memset(c, 0, sizeof *c);
     c->context = context;
-    /* with several ranks the launcher may give a rank a terminal although its output ends up in a file */
+    /* with several ranks the launcher may give a rank a terminal but write its output to a file */
     c->tty = terminal_rewrites() && !context->comm;
     pthread_mutex_init(&c->lock, NULL);
     pthread_condattr_t clock;
@@ -51,7 +51,7 @@ void console_init(console *c, const cmd_context *context)
 {
     prepare(c, context);
     if (!c->tty)
-        setvbuf(stdout, NULL, _IOLBF, 0); /* lines appear in a log file when they are printed */
+        setvbuf(stdout, NULL, _IOLBF, 0); /* so that a log file gets each line immediately */
 }
 
 /* --- lines (the lock is held) --- */
@@ -129,7 +129,7 @@ static void stage_line(const console *c, int columns, char line[CLT_LINE_SIZE])
     clt_progress_line(s->what, s->done, s->total, now - s->began, now - s->changed, columns, line);
 }
 
-/* Seconds until the next plain line of a stage: the longer a stage lasts, the rarer its lines. */
+/* Seconds until the next plain line of a stage: the longer a stage lasts, the longer the interval. */
 static double until_next(double lasted)
 {
     return lasted < 30 ? 5 : lasted < 300 ? 15 : 60;
@@ -219,8 +219,8 @@ void console_clear(console *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Locks the console for the thread that handles signals. False: another thread holds the lock for long,
- * probably because it is blocked writing to a reader that no longer reads; then nothing can be printed. */
+/* Locks the console for the thread that handles signals. False: another thread does not release the lock,
+ * probably because it is writing to a pipe that nobody reads; then nothing can be printed. */
 static bool lock_soon(console *c)
 {
     for (int i = 0; i < 20; i++) {

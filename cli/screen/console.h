@@ -15,7 +15,7 @@
 
 /* Work in progress (clt_observer.progress). */
 typedef struct console_stage {
-    bool active, told; /* told: a plain line has shown this work */
+    bool active, told; /* told: a plain line has reported this work */
     char what[160];
     size_t name; /* length of the name at the beginning of `what` */
     int64_t done, total;

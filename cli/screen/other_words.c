@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Commands and options of other tools, as tables, each with what to write for it here; and their look-up. */
+ * Tables of other tools' commands and options, with the cltrain words to write instead; and functions that
+ * search them. */
 #include "cli/screen/other_words.h"
 
 #include <stdio.h>
@@ -11,13 +12,13 @@
 /* In both tables `words` holds alternatives, separated by '|', in lower case and with '-' for '_'. */
 typedef struct other_command_row {
     const char *words; /* "resume|continue" */
-    const char *write; /* the command and its first arguments */
+    const char *write; /* the cltrain command and its first arguments */
     const char *then;  /* appended if the user wrote nothing after the word */
 } other_command_row;
 
 typedef struct other_option_row {
     const char *words;
-    const char *command; /* only for this command; NULL: for every one that has the option `write` */
+    const char *command; /* only for this command; NULL: for every command that has the option `write` */
     const char *write;   /* "--out", "log.level=debug", an operand "CONFIG", a command "launch --devices" */
     bool value;          /* the other tool's option has a value, which the advice keeps */
 } other_option_row;
@@ -140,7 +141,7 @@ static bool has_option(const other_option_place *place, const char *write)
     return false;
 }
 
-/* True if this command accepts what the row advises to write. */
+/* True if this command accepts the words that the row advises to write. */
 static bool fits(const other_option_row *row, const other_option_place *place)
 {
     if (row->command && strcmp(row->command, place->command) != 0)
@@ -155,7 +156,7 @@ static bool fits(const other_option_row *row, const other_option_place *place)
 
 bool other_option(const other_option_place *place, const char *given, const char *value, clt_str *out)
 {
-    if (value && value[0] == '-') /* the next option */
+    if (value && value[0] == '-') /* the next word is an option */
         value = NULL;
     for (size_t i = 0; i < COUNT(options); i++) {
         const other_option_row *row = &options[i];

@@ -280,8 +280,7 @@ static clt_status write_row(predict_out *o, const char *input, int64_t row, cons
 clt_status predict_out_write(predict_out *o, const char *input, const float *scores, int64_t samples)
 {
     CLT_SCOPED(clt_str) line = {0};
-    /* the header comes with the first sample, so that an input that is refused from the start gives no
-     * output */
+    /* the header is written with the first sample, so that there is no output if the input is refused */
     if (o->format == PREDICT_CSV && o->samples == 0 && samples > 0)
         CLT_TRY(csv_header(o));
     for (int64_t s = 0; s < samples; s++, o->samples++)

@@ -19,9 +19,9 @@ typedef enum predict_format { PREDICT_CSV, PREDICT_JSONL, PREDICT_NPY, PREDICT_J
 typedef struct predict_out {
     const clt_predictor *of;
     predict_format format;
-    int64_t top; /* writes only this number of the most likely classes; 0: all classes, in their order */
+    int64_t top; /* writes only this many of the most likely classes; 0: all classes, in order */
     bool files;  /* several inputs, or a folder: each line names its file */
-    bool lines;  /* each output line says on which line of its table the sample is, which is `line` */
+    bool lines;  /* each output line names the sample's line in its table, `line` */
     int64_t line;
     const char *path; /* NULL: the standard output */
     char *partial;    /* temporary path until the file is complete; NULL: written in place */
@@ -41,8 +41,8 @@ clt_status predict_out_open(predict_out *o);
 clt_status predict_out_write(predict_out *o, const char *input, const float *scores, int64_t samples);
 /* Writes the row of a sample that could not be read: in csv with empty cells, in jsonl with "error". */
 clt_status predict_out_leave_out(predict_out *o, const char *input);
-/* Writes a line of a prediction that has another form, such as an answer; it counts as one sample. With
- * PREDICT_JSON it is a member of the object, without a comma and a line break. */
+/* Writes a finished line, for a prediction of another form, such as an answer; it counts as one sample. With
+ * PREDICT_JSON the line is a member of the object, without comma and line break. */
 clt_status predict_out_line(predict_out *o, const clt_str *line);
 /* Completes the file; if `failed`, removes it instead. */
 clt_status predict_out_close(predict_out *o, bool failed);

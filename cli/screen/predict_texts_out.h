@@ -10,9 +10,9 @@
 
 /* Predicts the records of a file and writes them. The output must be open. */
 clt_status predict_texts_write(predict_out *out, clt_predictor *p, const char *path);
-/* Chooses the format, whose default is csv for classes and jsonl for words and answers; answers may also be
- * json, the object {id: answer} that SQuAD's evaluation script reads. CLT_EUSAGE: another format of words and
- * answers; --top-k, which is for classes. given: --format, or NULL. */
+/* Chooses the format, whose default is csv for classes and jsonl for words and answers; for answers also
+ * json, the object {id: answer} that SQuAD's evaluation script reads. CLT_EUSAGE: words or answers in
+ * another format, or with --top-k, which is only for classes. given: --format, or NULL. */
 clt_status predict_texts_format(const clt_predictor *p, const char *given, predict_out *out);
 
 #endif

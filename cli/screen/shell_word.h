@@ -8,7 +8,7 @@
 
 /* Appends the word, quoted if a shell would change it. Control characters become escapes such as \033. */
 void shell_append_word(clt_str *out, const char *word);
-/* The same in quotes in any case, for any shell. */
+/* Appends the word in quotes in any case, in a form that every shell understands. */
 void shell_quote(clt_str *out, const char *word);
 
 #endif

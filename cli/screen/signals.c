@@ -74,14 +74,14 @@ static void end_start(void)
     _exit(clt_status_exit_code(CLT_EINTERRUPTED));
 }
 
-/* False: writing would wait, as for a reader of a pipe that does not read, or a terminal that is held. */
+/* False: writing would block, because nobody reads the pipe, or the terminal is stopped (Ctrl-S). */
 static bool takes_text(int fd)
 {
     struct pollfd out = {.fd = fd, .events = POLLOUT};
     return poll(&out, 1, 0) > 0;
 }
 
-/* Says that the signal ends a command that has nothing to save. */
+/* Prints that the signal ends the command, which has nothing to save. */
 static void tell_end(int number)
 {
     static const char *const texts[] = {"cltrain: ended by SIGTERM\n", "cltrain: ended by SIGINT\n",
@@ -112,9 +112,10 @@ static void handle(int number)
     (void)on_signal(number);
 }
 
-/* Handles SIGABRT, SIGSEGV and SIGILL. If this process called abort(), most likely a driver did, whose
- * message on stderr does not say what to do: prints the last words and exits. After the words of a crash,
- * without last words, or if another process sent the signal, the process ends as it does by default. */
+/* Handles SIGABRT, SIGSEGV and SIGILL. If this process called abort(), most likely a driver did, and its
+ * message on stderr does not say what to do: prints the last words (clt_last_words) and exits. If the last
+ * words describe a crash, if there are none, or if another process sent the signal, the process ends as it
+ * does by default. */
 static void on_fatal(int number, siginfo_t *info, void *context)
 {
     static const char name[] = "cltrain: ", end[] = "\n";
@@ -182,12 +183,12 @@ void cmd_signals_install(cmd_signals_kind kind)
     for (size_t i = 0; i < TAKEN; i++)
         if (!is_ignored(taken[i]))
             sigaddset(&set, taken[i]);
-    install_handlers();           /* used if the thread cannot be created */
+    install_handlers();           /* the fallback if the thread cannot be created */
     if (kind == CMD_SIGNALS_STOP) /* a reader that closes the pipe ("| head") must not end a training run */
         (void)signal(SIGPIPE, SIG_IGN);
     /* at a file size limit writing fails (exit code 8) instead of killing the process */
     (void)signal(SIGXFSZ, SIG_IGN);
-    if (kind == CMD_SIGNALS_CHILD) /* the parent process reports how it ends */
+    if (kind == CMD_SIGNALS_CHILD) /* the parent process reports how this process ends */
         return;
     clt_last_words_handler(on_fatal);
     if (clt_thread_start(&thread, "signals", take_signals, &set) == CLT_OK)

@@ -64,7 +64,7 @@ void table_make(table *t, const table_column *columns, int count, int screen)
             if (t->width[i] > 0 && columns[i].rank > 0 && (last < 0 || columns[i].rank >= columns[last].rank))
                 last = i;
         if (last < 0)
-            break; /* the columns that must be shown are wider than the screen: let the terminal wrap */
+            break; /* the columns that must be shown do not fit: the terminal wraps lines */
         t->width[last] = 0;
     }
     squeeze(t);
@@ -72,7 +72,7 @@ void table_make(table *t, const table_column *columns, int count, int screen)
 
 /* --- rows --- */
 
-/* Number of bytes of `text` that go on a line of `columns` columns: the line ends at a space if there is
+/* Number of bytes of `text` that fit on a line of `columns` columns: the line ends at a space if there is
  * one, and has at least one character. *skip: number of spaces that follow. */
 static size_t piece(const char *text, int columns, size_t *skip)
 {
@@ -83,8 +83,8 @@ static size_t piece(const char *text, int columns, size_t *skip)
     size_t cut = fit;
     while (cut > 0 && text[cut] != ' ')
         cut--;
-    if (cut ==
-        0) { /* one long word: behind a dot, as in names of layers, unless that is in its first third */
+    if (cut == 0) { /* one long word: cut after a dot, as in names of layers, unless the dot is in the first
+              * third */
         cut = fit;
         while (cut > 0 && text[cut - 1] != '.')
             cut--;

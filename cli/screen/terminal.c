@@ -19,7 +19,7 @@
 #include "engine/base/text.h"
 
 #define LEAST_COLUMNS 20
-#define CLEAN_ROOM 5 /* bytes that text_clean wants free before each character */
+#define CLEAN_ROOM 5 /* bytes that text_clean needs free before each character */
 
 static terminal_when color = TERMINAL_AUTO;
 
@@ -349,7 +349,7 @@ void text_wrap_lines(const char *text, int *begun, int hang, int screen, clt_str
     }
 }
 
-static int begun[STDERR_FILENO + 1]; /* by descriptor: columns printed of an incomplete line */
+static int begun[STDERR_FILENO + 1]; /* for each descriptor: columns of the incomplete line printed so far */
 
 static void say_wrapped(FILE *file, int fd, const char *text, int hang, int screen)
 {
@@ -362,7 +362,7 @@ static void say(FILE *file, int hang, const char *format, va_list args)
 {
     CLT_FREED char *text = NULL;
     int fd = file == stderr ? STDERR_FILENO : STDOUT_FILENO, screen = hang < 0 ? 0 : terminal_columns_of(fd);
-    if (vasprintf(&text, format, args) < 0) { /* no memory, and `text` is undefined */
+    if (vasprintf(&text, format, args) < 0) { /* memory ran out, and `text` is undefined */
         text = NULL;
         return;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The terminal: its width, whether its lines can be rewritten and whether it shows colours; the columns that
- * text takes there; and printing that makes text from outside safe and wraps it. */
+ * The terminal: its width, whether its lines can be rewritten, its colours; the columns that a text takes
+ * there; and printing that wraps text, and makes text from outside safe. */
 #ifndef CLI_SCREEN_TERMINAL_H
 #define CLI_SCREEN_TERMINAL_H
 
@@ -21,7 +21,7 @@ void terminal_use_color(terminal_when when);
 bool terminal_rewrites(void);
 /* The current width of the standard output's terminal; 0: no terminal, so lines have no limit. */
 int terminal_columns(void);
-/* The same for another file descriptor. */
+/* The width of the terminal at file descriptor `fd`; 0: it is not a terminal. */
 int terminal_columns_of(int fd);
 /* terminal_takes: true if a line can be written now. A terminal that nobody reads (a lost connection,
  * Ctrl-S) must not block the run. terminal_write: never blocks; if the terminal accepts a part of a text,
@@ -56,9 +56,9 @@ const char *text_clean(const char *text, char *buffer, size_t size);
  * first line begins at column `at`, because the caller has written up to there; the others are indented by
  * `indent` blanks. */
 void text_wrap(const char *text, int at, int indent, int screen, clt_str *out);
-/* The same for each line of a text; a last line without an end stays without one. Continuations are
- * indented by `hang` blanks, or if it is 0 by two more than their line. *begun: columns that are written
- * of an incomplete line, before and after. */
+/* Wraps each line of a text in this way; if the last line has no newline, none is added. Continuations are
+ * indented by `hang` blanks; if that is 0, by two more than their line. *begun: columns of an incomplete
+ * line that are already written, before and after the call. */
 void text_wrap_lines(const char *text, int *begun, int hang, int screen, clt_str *out);
 /* printf to stdout or stderr for texts from outside: names, messages, contents of files. Control characters
  * other than line breaks and tabs become '?'. On a terminal, long lines are wrapped at blanks, and their
@@ -68,8 +68,8 @@ void text_wrap_lines(const char *text, int *begun, int hang, int screen, clt_str
 void terminal_say_to(FILE *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void terminal_say_item(int hang, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void terminal_say_whole(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Prints a message to stderr: `who` reports it (or ""), a label in colour, and the text, which must already
- * be safe to print. */
+/* Prints a message to stderr: who reports it (`who`, may be ""), a label in colour, and the text, which must
+ * already be safe to print. */
 void terminal_tell(const char *who, terminal_ink ink, const char *label, const char *text);
 #define terminal_say(...) terminal_say_to(stdout, __VA_ARGS__)
 

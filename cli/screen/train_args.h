@@ -47,7 +47,7 @@ typedef struct train_args {
 /* The name of the run folder without --out, before a number is added: "configs/mlp.json" -> "runs/mlp". */
 clt_status train_default_folder(const char *config, char *folder, size_t size);
 
-/* What the options say of the weights to start from. */
+/* The weights to start from, according to the options. */
 clt_start train_start(const train_args *a);
 
 /* Returns CLT_EUSAGE if an option has an empty value. */

@@ -32,9 +32,9 @@ typedef struct verify_run {
     const verify_args *args;
     const verify_baseline *baseline; /* NULL: none */
     verify_report *report;
-    char device[16]; /* spec of the device being checked */
+    char device[16]; /* SPEC of the device being checked */
     uint64_t seed, done, total;
-    bool list, trains; /* trains: the results come from trainings, which are few, so each is printed */
+    bool list, trains; /* trains: results of trainings; these are few, so each is printed */
     console *console;
 } verify_run;
 
@@ -185,8 +185,8 @@ static clt_status measure_device(const verify_args *a, const clt_verify_options 
     return CLT_OK;
 }
 
-/* The status of a run whose first part ended with `first` and whose next part ended with `status`. The next
- * part runs even if a check of the first one failed, so the more serious status of the two counts. */
+/* Combines the status of a run's first part, `first`, with that of its next part, `status`. The next part
+ * runs even if a check of the first one failed, so the more serious status counts. */
 static clt_status worse_of(const clt_error *first, clt_status status)
 {
     bool other = status != CLT_OK && (status != CLT_ECHECK || first->status == CLT_OK);
@@ -283,7 +283,7 @@ static clt_status run_all(const verify_args *a, clt_verify_options *options, ver
     return worst == CLT_OK ? CLT_OK : clt_error_put(&error);
 }
 
-/* Takes the baseline's seed, and its selection where the command line gives none. *whole: the command line
+/* Uses the baseline's seed, and its selection unless the command line gives one. *whole: the command line
  * selects nothing, so every check of the baseline is run. */
 static clt_status select_as(const verify_baseline *baseline, verify_args *a, bool *whole)
 {
@@ -312,8 +312,8 @@ static void say_counts(const verify_report *report, const verify_args *a, const 
                  count[CLT_VERIFY_SKIP]);
 }
 
-/* Writes and compares the results of a run that ended with `end`, and returns its status or what is worse.
- * Compared with a baseline, failed checks do not count by themselves. */
+/* Writes and compares the results of a run that ended with the status `end`; returns `end` or a more serious
+ * status. With a baseline, only results that are worse than the baseline's count as failures. */
 static clt_status report_run(verify_report *report, const verify_args *a, const verify_baseline *baseline,
                              bool whole, const clt_error *end)
 {
@@ -354,7 +354,8 @@ static clt_status set_options(const verify_args *a, clt_verify_options *options)
     return cmd_can_write(a->junit);
 }
 
-/* Reduces the failing checks of a run that ended with `status`, which is returned unless this fails. */
+/* Reduces the failing checks of a run that ended with `status`; returns `status`, or the error if this
+ * fails. */
 static clt_status reduce(const verify_report *report, const verify_args *a, const clt_verify_options *options,
                          clt_status status)
 {
@@ -405,7 +406,7 @@ static clt_status verify(const cmd_context *context, verify_args *a)
     unsigned asked = 0;
     CLT_TRY(parse_modes(s->mode, &asked));
     if (asked != options.modes || (a->seconds > 0 && report.count < run.total * report.n_devices))
-        /* no trainings were made, or time ran out: checks that were not run do not count as missing */
+        /* if no trainings were made, or time ran out, checks that were not run do not count as missing */
         whole = false;
     status = report_run(&report, a, baseline, whole, &end);
     if (a->reduce && !run.list && (end.status == CLT_OK || end.status == CLT_ECHECK))
@@ -415,7 +416,7 @@ static clt_status verify(const cmd_context *context, verify_args *a)
     return status;
 }
 
-/* --run, with which the checks' own options make no sense. */
+/* Handles --run; options for checks make no sense with it. */
 static clt_status replay(const cmd_context *context, const verify_args *a)
 {
     const verify_selection *s = &a->select;

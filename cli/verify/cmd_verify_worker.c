@@ -42,7 +42,7 @@ clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
                                  .shard = (int)shard,
                                  .shards = (int)shards,
                                  .seed = (uint64_t)seed,
-                                 .until = rounds ? HUGE_VAL : 0}; /* the parent ends them */
+                                 .until = rounds ? HUGE_VAL : 0}; /* the parent process ends these */
     if (r.help)
         return CLT_OK;
     if (training && folder)

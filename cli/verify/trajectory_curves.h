@@ -9,7 +9,7 @@
 #include "cli/verify/trajectory_models.h"
 
 typedef struct trajectory_curve {
-    const char *name; /* of the training */
+    const char *name; /* name of the training */
     double loss[TRAJECTORY_STEPS], norm[TRAJECTORY_STEPS];
 } trajectory_curve;
 

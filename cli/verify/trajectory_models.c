@@ -18,12 +18,12 @@
 typedef struct trajectory_model {
     const char *name;
     const char *config;
-    const char *path; /* data.path within the folder of data; NULL: the data need no files */
+    const char *path; /* data.path within the folder of data; NULL: the model needs no files */
 } trajectory_model;
 
-/* Norms, activations, optimizers and losses differ, so that together the models use most families of kernels.
- * The ResNet's blocks start as the identity and the U-Net has plain SGD: otherwise batch norm on small
- * batches, or Adam's division by tiny gradients, would make each rounding larger with every step. */
+/* Norms, activations, optimizers and losses differ, so that together the models use most families of
+ * kernels. The ResNet's blocks start as the identity and the U-Net uses plain SGD: otherwise batch norm on
+ * small batches, or Adam's division by tiny gradients, would amplify each rounding error with every step. */
 static const trajectory_model models[TRAJECTORY_MODELS] = {
     {"mlp",
      "{\"model\": {\"type\": \"mlp\", \"hidden\": [128, 128]},\n"
@@ -91,7 +91,7 @@ static const char *draw_word(const char *const words[8], uint32_t sentence, uint
     return words[clt_rng_u32(1, CLT_RNG_DATA, 1, sentence, place) >> 29];
 }
 
-/* Sentences of four parts, which a small model learns in a few steps. */
+/* Writes sentences of four parts, which a small model learns in a few steps. */
 static clt_status write_text(const char *folder)
 {
     static const char *const subjects[8] = {"the engine", "a driver",     "our kernel", "the loader",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Computes one training of verify --trajectory, and tells its parent process each step. */
+ * Computes one training of verify --trajectory, and reports each step to the parent process. */
 #include "cli/verify/trajectory_worker.h"
 
 #include <inttypes.h>

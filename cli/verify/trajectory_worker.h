@@ -11,7 +11,8 @@
 
 #include "cli/screen/cmd.h"
 
-/* name: of the training. folder: where trajectory_data has made its data. device: a SPEC, or NULL. */
+/* name: the training's name. folder: the folder in which trajectory_data has made the data. device: a SPEC,
+ * or NULL. */
 clt_status trajectory_work(const char *name, const char *folder, const char *device, uint32_t caps_mask);
 
 #endif

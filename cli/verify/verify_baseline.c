@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads the JSON of an earlier run of the checker, and compares a run with it: which checks became worse,
- * which fail as before, which pass again, which results have other bits, and what has become slower. */
+ * which fail as before, which pass again, which results have other bits, and which checks became slower. */
 #include "cli/verify/verify_baseline.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 enum { SHOWN_NAMES = 10 };
 
 typedef struct entry {
-    const char *device, *name, *reason; /* texts of the document */
+    const char *device, *name, *reason; /* the JSON document owns these texts */
     clt_verify_state state;
     uint64_t bits;
     verify_speed *speeds; /* n_speeds, owned by the entry */
@@ -35,7 +35,7 @@ struct verify_baseline {
     entry *entries; /* sorted by device and name */
     size_t count;
     int n_devices;
-    const char *version, *device, *driver; /* of the first device */
+    const char *version, *device, *driver; /* name of the first device */
 };
 
 /* --- reading --- */
@@ -46,7 +46,7 @@ static clt_status refuse(const verify_baseline *b, const char *why)
              b->path, why);
 }
 
-/* *out: a text; NULL if the member is null. False: the member is missing or of another type. */
+/* Reads a text; *out is NULL if the member is null. False: the member is missing or has another type. */
 static bool text_of(const clt_json *object, const char *key, const char **out)
 {
     const clt_json *value = clt_json_get(object, key);
@@ -129,7 +129,7 @@ static clt_status read_file(verify_baseline *b)
     CLT_TRY(clt_json_parse(text, size, b->path, CLT_EUSAGE, &b->doc));
     const clt_json *root = clt_json_root(b->doc);
     CLT_TRY(read_head(b, root));
-    /* checked last, so that the error for a newer format names the format */
+    /* checked after the head, so that the error for a newer format names the format */
     if (!clt_json_sealed(text, size, VERIFY_SEAL))
         return refuse(b, "does not match its own hash, so it was damaged or edited");
     return read_results(b, clt_json_get(root, "results"));
@@ -169,7 +169,7 @@ const verify_selection *verify_baseline_selection(const verify_baseline *baselin
 
 typedef struct tally {
     int same_bits, other_bits, worse, known, mended, added;
-    /* counts of checks of mode perf; unsure: their times that vary too much */
+    /* numbers of checks of mode perf; unsure: number of times that vary too much */
     int timed, slower, faster, unsure;
     char names[SHOWN_NAMES][128]; /* names of the first checks with other bits */
 } tally;
@@ -200,7 +200,7 @@ static void compare_bits(tally *n, const verify_item *now, const entry *then)
     n->other_bits++;
 }
 
-/* True if times of this device and of the baseline's can be compared: they are of one model. */
+/* True if this device and the baseline's are of the same model, so that times can be compared. */
 static bool is_same_device(const verify_baseline *b, const verify_report *report)
 {
     return report->n_devices == 1 && b->n_devices == 1 && b->device &&
@@ -271,7 +271,7 @@ static bool is_run(const verify_baseline *b, const verify_report *report, const 
     return run;
 }
 
-/* Adds the checks that only the baseline has to the report, as failures. */
+/* Adds the checks that are only in the baseline to the report, as failures. */
 static void add_missing(const verify_baseline *b, verify_report *report, tally *n)
 {
     for (size_t i = 0; i < b->count; i++) {

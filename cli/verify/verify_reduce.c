@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain verify --reduce. The search itself is engine/verify/reduce. */
+ * cltrain verify --reduce: selects the failing checks to reduce and reports the results.
+ * engine/verify/reduce makes the search. */
 #include "cli/verify/verify_reduce.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "engine/files/fileio.h"
 #include "engine/verify/reduce/reduce.h"
 
-#define MOST_FOLDERS 16 /* one bug of a compiler may break every op */
+#define MOST_FOLDERS 16 /* most reductions of a run: one bug of a compiler may break every op */
 
 clt_status verify_reduce_possible(const char *folder)
 {
@@ -34,7 +35,7 @@ static size_t subject(const char *name)
     return strcspn(name, ".");
 }
 
-/* Whether an earlier failing check of the device has the same subject and could be reduced. */
+/* True if an earlier failing check of the device has the same subject and has been reduced. */
 static bool is_covered(const verify_report *report, const bool *written, size_t at)
 {
     const verify_item *item = &report->items[at];
@@ -46,14 +47,14 @@ static bool is_covered(const verify_report *report, const bool *written, size_t 
     return false;
 }
 
-/* The folder of a check: its name with letters that a shell leaves alone. */
+/* Makes the name of a check's folder: the check's name, in characters that a shell does not interpret. */
 static void folder_name(const verify_item *item, bool several, char *out, size_t size)
 {
     if (several)
         snprintf(out, size, "%s-%s", item->device, item->name);
     else
         snprintf(out, size, "%s", item->name);
-    out[strcspn(out, "/")] = '\0'; /* the mode, which is always the same */
+    out[strcspn(out, "/")] = '\0'; /* leaves out the mode, which is always the same */
     for (char *c = out; *c; c++)
         if (strchr("[]:*?'\"\\ ", *c))
             *c = *c == ']' ? '\0' : '-';

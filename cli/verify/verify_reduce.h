@@ -6,10 +6,11 @@
 
 #include "cli/verify/verify_report.h"
 
-/* CLT_ESTORAGE if the folder is there and not empty, or cannot be made: asked before the checks run. */
+/* CLT_ESTORAGE if the folder exists and is not empty, or cannot be created. Call it before the checks
+ * run. */
 clt_status verify_reduce_possible(const char *folder);
-/* Reduces the first failing check of each subject on each device, and says what was written. options: of the
- * run; limit: seconds for one trial. */
+/* Reduces the first failing check of each subject on each device, and prints what was written. options:
+ * those of the run; limit: seconds for one trial. */
 clt_status verify_reduce(const verify_report *report, const clt_verify_options *options, double limit,
                          const char *folder);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replays steps of a recorded run in a temporary folder, and compares losses and norms of gradients step by
- * step, and weights where the run has a checkpoint of the last step. */
+ * Replays steps of a recorded run in a temporary folder, and compares losses and gradient norms step by
+ * step, and the weights if the run has a checkpoint of the last step. */
 #include "cli/verify/verify_replay.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ typedef struct replay {
     char from[1024];      /* the checkpoint given as an operand, from which a replay of later steps starts */
     clt_run_record *recorded, *again;
     char *folder;        /* folder of the replay; NULL: there is none yet */
-    int64_t first, last; /* steps (first, last] */
+    int64_t first, last; /* the steps after `first`, up to `last` */
     int64_t compared, same;
     step_differences differences;
     /* weights: */
@@ -134,7 +134,7 @@ static clt_status open_run(replay *r)
     if (!r->saved->folder[0])
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain verify: '%s' is not in a run folder, which has the record to compare with", run);
-    CLT_TRY(clt_checkpoint_list(run, &steps)); /* none if the operand is a checkpoint itself */
+    CLT_TRY(clt_checkpoint_list(run, &steps)); /* NULL if the operand is itself a checkpoint */
     r->first = steps.count > 0 ? 0 : r->saved->step;
     snprintf(r->from, sizeof r->from, "%s", r->saved->path);
     CLT_TRY(clt_run_record_load(r->saved->folder, &r->recorded));

@@ -7,10 +7,10 @@
 #include "cli/screen/cmd.h"
 
 typedef struct verify_replay_args {
-    const char *run; /* a run folder: from its beginning; a step_N: from there */
+    const char *run; /* a run folder: replays from the beginning; a folder step_N: from that step */
     const char *device, *caps, *json;
-    int64_t steps;    /* 0: up to the next checkpoint, if it is near, else 20 */
-    double tolerance; /* of losses, relative; 0: by the type of the values */
+    int64_t steps;    /* number of steps; 0: up to the next checkpoint if it is near, else 20 */
+    double tolerance; /* relative limit for losses; 0: depends on the type of the values */
 } verify_replay_args;
 
 /* CLT_ECHECK: losses or norms of gradients differ by more than the tolerance; CLT_EUSAGE: the run cannot be

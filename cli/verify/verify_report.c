@@ -46,7 +46,7 @@ static void replace(verify_report *report, char **text, const char *with)
     report->failed = report->failed || !*text;
 }
 
-/* Takes over state, numbers and texts of a result. */
+/* Copies state, numbers and texts of a result. */
 static void take_result(verify_report *report, verify_item *item, const clt_verify_result *result)
 {
     char reason[4400];

@@ -16,9 +16,9 @@ typedef struct verify_item {
     int n_speeds;
     double (*curve)[2]; /* curve_steps: loss and gradient norm of each step of a training; NULL: none */
     int curve_steps;
-    uint64_t runs, failures; /* in all rounds */
+    uint64_t runs, failures; /* numbers over all rounds */
     uint64_t round;          /* round of the first failure; 0: none */
-    bool known;              /* it fails both here and in the baseline */
+    bool known;              /* the check fails both here and in the baseline */
 } verify_item;
 
 /* A device that was checked. */
@@ -27,7 +27,7 @@ typedef struct verify_device {
     char name[OCL_NAME_SIZE], driver[OCL_NAME_SIZE], platform[OCL_NAME_SIZE]; /* "": it was not opened */
 } verify_device;
 
-/* Which checks a run selects, as on the command line. NULL: not given. */
+/* The command line's selection of checks. NULL: not given. */
 typedef struct verify_selection {
     const char *pattern, *mode, *caps, *shard;
     bool quick, small;
@@ -40,7 +40,7 @@ typedef struct verify_report {
     verify_device *devices;
     size_t n_devices, devices_capacity;
     uint64_t rounds; /* number of rounds that were begun */
-    size_t *places;  /* for each check of the last device, 1 plus its place among `items`; 0: it has none */
+    size_t *places;  /* for each check of the last device: 1 + its index in `items`; 0: none */
     size_t places_capacity;
     bool failed; /* out of memory */
 } verify_report;
@@ -49,11 +49,11 @@ typedef struct verify_report {
 void verify_report_device(verify_report *report, const char *spec);
 /* Sets the description of the device that was added last. */
 void verify_report_opened(verify_report *report, const ocl_device_desc *device);
-/* Adds a result. Results of later rounds are added to the check's result of the first one, which becomes the
- * first failure, if there is one. True if this is the check's first result or first failure. */
+/* Adds a result. Results of later rounds are added to the check's first result; the first failure, if any,
+ * replaces its state, numbers and texts. True if this is the check's first result or first failure. */
 bool verify_report_add(verify_report *report, const char *device, const clt_verify_result *result);
-/* Adds times from another process, which has repeated a check of the device that was added last. If the
- * check failed there, it counts as failed. */
+/* Adds times from another process that has repeated a check of the device that was added last. If the check
+ * failed in that process, it counts as failed. */
 void verify_report_repeat(verify_report *report, const clt_verify_result *result);
 /* Keeps losses and gradient norms of the training whose result was added last, for the JSON. CLT_ENOMEM. */
 clt_status verify_report_curve(verify_report *report, const double (*numbers)[2], int steps);
@@ -66,7 +66,7 @@ clt_status verify_report_json(const verify_report *report, const verify_selectio
                               const char *path);
 clt_status verify_report_junit(const verify_report *report, const verify_selection *selection,
                                const char *path);
-/* True for each of the states that count as a failure. */
+/* True for the states that count as a failure. */
 bool verify_is_failure(clt_verify_state state);
 /* The JSON format: its first members, and the last one, which holds a hash of the rest. */
 #define VERIFY_FORMAT "cltrain-verify"

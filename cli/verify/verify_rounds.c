@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rounds of the checker within a budget of time, and what they prove about intermittent faults. */
+ * Runs rounds of the checker within a budget of time, and computes which intermittent faults they would have
+ * found. */
 #include "cli/verify/verify_rounds.h"
 
 #include <math.h>
@@ -15,9 +16,9 @@ double verify_met_rate(uint64_t runs)
     return runs > 0 ? 1.0 - pow(0.05, 1.0 / (double)runs) : 1.0;
 }
 
-/* What the rounds of a device have done. */
+/* Counts over all rounds of a device. */
 typedef struct rounds_tally {
-    uint64_t runs;               /* runs of all checks that were not skipped */
+    uint64_t runs;               /* number of runs of all checks that were not skipped */
     uint64_t least, most;        /* fewest and most runs of one check */
     int checks, failed, skipped; /* checks: those that were not skipped */
 } rounds_tally;
@@ -41,8 +42,8 @@ static rounds_tally tally_of(const verify_report *report)
     return t;
 }
 
-/* Prints what was done, and what the lack of failures proves: a fault that strikes every check alike had a
- * chance in all runs, a fault of one kernel only in the runs of its own checks. */
+/* Prints the number of runs, and what the lack of failures proves: a fault that affects all checks alike
+ * could occur in every run, a fault of one kernel only in the runs of that kernel's checks. */
 static void tell(const rounds_tally *t, uint64_t rounds, double seconds, uint64_t missing)
 {
     if (t->checks == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rounds of the checker within a budget of time (--seconds): every check once, then again and again with
- * fresh data, so that intermittent faults are found. */
+ * Rounds of the checker within a budget of time (--seconds): each round runs every check with fresh data, so
+ * that intermittent faults are found. */
 #ifndef CLI_VERIFY_VERIFY_ROUNDS_H
 #define CLI_VERIFY_VERIFY_ROUNDS_H
 
@@ -12,8 +12,8 @@
  * summary counts each check once, by its state. CLT_ECHECK: a check failed in some round. */
 clt_status verify_rounds(double seconds, double limit, int jobs, clt_verify_options *options,
                          verify_report *report, clt_verify_summary *summary);
-/* The shares of runs in which a fault must strike at least, for the rounds to find it with a probability of
- * 95 %: with `runs` independent runs, 1 - 0.05^(1 / runs). */
+/* The least share of runs in which a fault must occur so that the rounds find it with a probability of 95 %:
+ * with `runs` independent runs, 1 - 0.05^(1 / runs). */
 double verify_met_rate(uint64_t runs);
 
 #endif

@@ -13,7 +13,7 @@
 #define NOTICED 1.05      /* a ratio of times up to this is not judged as slower */
 #define PROMISED 1.10     /* a time that grows by this ratio must be noticed, else the judgement is unsure */
 #define SIGNIFICANT 5.0   /* a change must exceed this multiple of the noise */
-#define CONTRADICTS 2.0   /* the same for a way that contradicts */
+#define CONTRADICTS 2.0   /* a way contradicts if it is this many times its noise below NOTICED */
 #define LEAST_NOISE 0.005 /* least noise of the times of one process */
 enum { WAYS = 3 };
 
@@ -137,8 +137,8 @@ static double median_of(double *values, int n)
     return 0.5 * (values[(n - 1) / 2] + values[n / 2]);
 }
 
-/* Median of the logarithms of n > 0 values, and what their standard deviation would be if they were normal,
- * from their median distance to it: a process that another program has disturbed hardly changes it. */
+/* Computes the median of the logarithms of n > 0 values, and estimates their standard deviation from the
+ * median distance to it, as for normal numbers: a single disturbed process hardly changes this estimate. */
 static void look_at(const double *values, int n, double *median, double *deviation)
 {
     double logs[VERIFY_MOST_PROCESSES];
@@ -150,8 +150,8 @@ static void look_at(const double *values, int n, double *median, double *deviati
     *deviation = n > 2 ? 1.4826 * n / (n - 0.8) * median_of(logs, n) : INFINITY;
 }
 
-/* Logarithm of the ratio of the medians, and its standard error. A median of normal numbers varies 1.2533
- * times as much as their mean. */
+/* Computes the logarithm of the ratio of the medians, and its standard error. A median of normal numbers
+ * varies 1.2533 times as much as their mean. */
 static void compare_way(const verify_speed *then, const verify_speed *now, int w, double *change,
                         double *noise)
 {
@@ -163,7 +163,7 @@ static void compare_way(const verify_speed *then, const verify_speed *now, int w
         1.2533 * fmax(fmax(deviation[0], deviation[1]), LEAST_NOISE) * sqrt(1.0 / then->n + 1.0 / now->n);
 }
 
-/* True if the change in direction `sign` (1: slower) is seen by way `best` and contradicted by no other. */
+/* True if way `best` shows a change in the direction `sign` (1: slower) and no other way contradicts it. */
 static bool is_change(const double change[WAYS], const double noise[WAYS], int best, int sign,
                       double significant)
 {
@@ -186,7 +186,7 @@ static int compare_ways(const verify_speed *then, const verify_speed *now, doubl
     return best;
 }
 
-/* The factor on the noise if VERIFY_MOST_PROCESSES processes had measured, as they do for checks that seem
+/* The factor by which the noise changes if VERIFY_MOST_PROCESSES processes measure, as for checks that seem
  * to be slower. */
 static double gain_of_more(int then, int now)
 {

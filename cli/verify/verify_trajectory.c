@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trains small models in child processes and compares each step with recorded losses and norms. */
+ * Trains small models in child processes and compares each step with the recorded losses and norms. */
 #include "cli/verify/verify_trajectory.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 #include "engine/host/child.h"
 #include "engine/host/find_program.h"
 
-#define OPEN_SECONDS 1200.0 /* limit until the device is open: it may have to be probed first */
+#define OPEN_SECONDS 1200.0 /* seconds until the device must be open: it may have to be probed first */
 
 typedef struct trajectories {
     const clt_verify_options *options;
@@ -29,7 +29,7 @@ typedef struct trajectories {
     verify_report *report;
     char *program;
     char *folder; /* folder of the data; NULL: there is none yet */
-    bool opened;  /* options->opened has been called, or need not be */
+    bool opened;  /* options->opened has been called, or is not needed */
     int trained, failed;
 } trajectories;
 
@@ -63,7 +63,7 @@ static void take_step(training *one, const char *line)
     memcpy(one->numbers[one->steps++], number, sizeof number);
 }
 
-/* Takes a line of the child; true: it was the last one. */
+/* Handles a line of the child; true: it was the last line. */
 static bool take_line(trajectories *t, training *one, const char *line)
 {
     ocl_device_desc desc;
@@ -97,7 +97,7 @@ static clt_status start(const trajectories *t, const training *one, clt_child **
     return clt_child_start(t->program, arguments, CLT_CHILD_STREAMS, child);
 }
 
-/* Runs the training in a child process. Sets one->reason if it did not end well. */
+/* Runs the training in a child process. Sets one->reason if the training did not succeed. */
 static clt_status train(trajectories *t, training *one)
 {
     clt_child *child = NULL;
@@ -215,7 +215,7 @@ static clt_status check(trajectories *t, training *one, clt_verify_result *resul
     CLT_TRY(clt_str_check(&repeat));
     t->trained++;
     result->state = !one->reason[0]             ? CLT_VERIFY_PASS
-                    : one->error == CLT_EDEVMEM ? CLT_VERIFY_SKIP /* as for other checks */
+                    : one->error == CLT_EDEVMEM ? CLT_VERIFY_SKIP /* the same pattern as for other checks */
                                                 : CLT_VERIFY_FAIL;
     t->failed += result->state == CLT_VERIFY_FAIL;
     result->reason = one->reason;

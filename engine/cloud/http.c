@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes HTTP requests with libcurl, which no other file uses. Its functions are looked up by name, since the
- * program is not linked with it; a request is made by the multi interface, which another thread can wake
- * up. */
+ * Makes HTTP requests with libcurl, which no other file uses. The functions of libcurl are looked up by
+ * name, since the program is not linked with it. Requests use libcurl's multi interface, which another
+ * thread can wake up to cancel one. */
 #include "engine/cloud/http.h"
 
 #include <dlfcn.h>
@@ -45,13 +45,13 @@ typedef struct curl_functions {
 #undef MEMBER
 } curl_functions;
 
-/* Options by number, as older versions of curl.h lack them: the protocols as a text (7.85) and as bits; not
- * to wait at the end for a name that nobody resolves (7.87). */
+/* Numbers of options that older versions of curl.h lack: the allowed protocols as text (7.85) and as bits;
+ * ending without waiting for a host name that is still being resolved (7.87). */
 enum { PROTOCOLS_TEXT = 10318, PROTOCOLS_BITS = 181, BITS_HTTP_HTTPS = 3, QUICK_EXIT = 322 };
 
 #define HEADERS_SIZE 8192
 #define POLL_MS 1000
-#define BUFFER_SIZE (512 * 1024) /* of libcurl, for bodies that may be large */
+#define BUFFER_SIZE (512 * 1024) /* buffers of libcurl in bytes, for bodies that may be large */
 #define SLOW_BYTES 1024          /* a second */
 
 struct clt_http {
@@ -60,8 +60,8 @@ struct clt_http {
     atomic_bool cancelled;
     char *body;
     size_t size, room;
-    const clt_http_request *request; /* the one in progress */
-    char headers[HEADERS_SIZE];      /* lines of the newest answer, each ends with a line feed */
+    const clt_http_request *request; /* the request in progress */
+    char headers[HEADERS_SIZE];      /* the newest answer's headers, each ended by a line feed */
     size_t headers_size;
     char value[512];
     char error[CURL_ERROR_SIZE];
@@ -69,7 +69,7 @@ struct clt_http {
 };
 
 static curl_functions curl;
-static char why_not[256]; /* "": libcurl is loaded */
+static char why_not[256]; /* why libcurl cannot be used; "": it is loaded */
 
 static void load(void)
 {
@@ -91,14 +91,15 @@ static void load(void)
         snprintf(why_not, sizeof why_not, "libcurl cannot be initialised");
 }
 
-/* What the thread did with SIGPIPE before libcurl was called. */
+/* How the thread handled SIGPIPE before libcurl was called. */
 typedef struct quiet_pipe {
     sigset_t before;
     bool waits; /* a SIGPIPE was pending */
 } quiet_pipe;
 
-/* A connection that the server has closed must not end the process: older versions of OpenSSL write to it
- * without MSG_NOSIGNAL. The handlers of signals belong to the program, so the thread blocks SIGPIPE. */
+/* Blocks SIGPIPE in this thread: older versions of OpenSSL write to a connection without MSG_NOSIGNAL, and
+ * if the server has closed it, SIGPIPE would end the process. The handlers of signals belong to the program
+ * and stay as they are. */
 static quiet_pipe begin_quiet(sigset_t *pipe)
 {
     quiet_pipe q;
@@ -112,7 +113,7 @@ static quiet_pipe begin_quiet(sigset_t *pipe)
     return q;
 }
 
-/* Takes away the signal that libcurl has caused. */
+/* Removes the SIGPIPE that libcurl has caused, and restores the thread's signal mask. */
 static void end_quiet(const quiet_pipe *q, const sigset_t *pipe)
 {
     const struct timespec at_once = {0};
@@ -169,7 +170,7 @@ void clt_http_cancel(clt_http *http)
     curl.multi_wakeup(http->multi);
 }
 
-/* libcurl's callbacks: a smaller number than `count` ends the request. */
+/* libcurl's callbacks: returning less than `count` ends the request. */
 static size_t take_body(char *bytes, size_t one, size_t count, void *context)
 {
     clt_http *http = context;
@@ -206,7 +207,7 @@ static size_t take_header(char *bytes, size_t one, size_t count, void *context)
     clt_http *http = context;
     (void)one;
     if (count >= 5 && memcmp(bytes, "HTTP/", 5) == 0)
-        http->headers_size = 0; /* an answer such as 100 came before the one that counts */
+        http->headers_size = 0; /* a preliminary answer such as 100 came before this one */
     if (count < HEADERS_SIZE - http->headers_size) {
         memcpy(http->headers + http->headers_size, bytes, count);
         http->headers_size += count;
@@ -245,7 +246,7 @@ static void set_body(CURL *e, const clt_http_request *r)
     if (!r->body)
         return;
     curl.easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body_size);
-    curl.easy_setopt(e, CURLOPT_POSTFIELDS, r->body); /* it is not copied */
+    curl.easy_setopt(e, CURLOPT_POSTFIELDS, r->body); /* libcurl does not copy the body */
     curl.easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER_SIZE);
 }
 
@@ -263,7 +264,7 @@ static void set_options(clt_http *http, const clt_http_request *r, struct curl_s
         curl.easy_setopt(e, CURLOPT_NOPROXY, "*");
     if (r->ca_file && r->ca_file[0])
         curl.easy_setopt(e, CURLOPT_CAINFO, r->ca_file);
-    curl.easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2); /* or a newer one */
+    curl.easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2); /* or a newer version */
     curl.easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
     curl.easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     curl.easy_setopt(e, (CURLoption)QUICK_EXIT, 1L);

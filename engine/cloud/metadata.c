@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests to the metadata service of a cloud, with the token of its session, and which cloud a machine
- * belongs to. Addresses of other clouds than the machine's own are never asked. */
+ * Makes requests to a cloud's metadata service, with the token of its session, and finds out to which cloud
+ * this machine belongs. No request ever goes to the service of another cloud. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +81,7 @@ void clt_metadata_address(clt_notice_asker *asker, const clt_notice_source *sour
         asker->base[length - 1] = '\0';
 }
 
-/* Fetches a token. Services from before tokens answer 403, 404 or 405. */
+/* Fetches a token. A service that is too old for tokens answers 403, 404 or 405. */
 static clt_status fetch_token(clt_notice_asker *asker, const char *ttl, const char *name, bool may_go_without)
 {
     static const char path[] = "/latest/api/token";
@@ -106,7 +106,7 @@ clt_status clt_metadata_with_token(clt_notice_asker *asker, const char *path, co
         CLT_TRY(clt_metadata_ask(asker, "GET", path, asker->token[0] ? asker->token : NULL, 0, answer));
         if (answer->code != 401 || attempt > 0)
             break;
-        asker->token[0] = '\0'; /* it has expired */
+        asker->token[0] = '\0'; /* the token has expired */
         asker->without_token = false;
     }
     return answer->code == 401 ? clt_metadata_strange(asker, path, answer) : CLT_OK;
@@ -122,7 +122,7 @@ clt_status clt_metadata_aws(clt_notice_asker *asker, const char *path, clt_http_
 
 /* --- the machine --- */
 
-/* The first line of a file of the kernel; "" if it cannot be read. */
+/* Reads the first line of a file of the kernel; "" if it cannot be read. */
 static void line_of(const char *path, char *line, size_t size)
 {
     char full[512];
@@ -147,7 +147,7 @@ const char *clt_cloud_found(void)
 {
     static const struct {
         const char *file, *text, *cloud;
-        bool begins; /* the line begins with the text; else it is the text */
+        bool begins; /* the line must begin with `text`; false: it must equal `text` */
     } signs[] = {{"class/dmi/id/sys_vendor", "Amazon EC2", "aws", false},
                  {"hypervisor/uuid", "ec2", "aws", true},
                  {"class/dmi/id/product_name", "Google Compute Engine", "gcp", false},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Notices of Alibaba Cloud: the time at which a preemptible instance is released. 404 or an empty answer
- * means that there is none. Source: Alibaba Cloud's page on instance metadata. */
+ * means that no release is planned. Source: Alibaba Cloud's page on instance metadata. */
 #include <ctype.h>
 
 #include "engine/cloud/notice_source.h"

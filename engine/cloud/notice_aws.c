@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Notices of AWS, by the instance metadata service, version 2: an interruption of a spot instance, the end of
- * an instance in an auto-scaling group, a recommendation to rebalance, scheduled maintenance. An answer of
- * 404 means that there is none. Source: the EC2 user guide, "Spot Instance interruption notices". */
+ * Notices of AWS, from the instance metadata service, version 2: an interruption of a spot instance, the end
+ * of an instance in an auto-scaling group, a recommendation to rebalance, scheduled maintenance. An answer
+ * 404 means that there is no notice. Source: the EC2 user guide, "Spot Instance interruption notices". */
 #include <string.h>
 
 #include "engine/base/thread.h"
 #include "engine/cloud/notice_source.h"
 #include "engine/json/json.h"
 
-#define SLOW_SECONDS 60.0 /* between questions for what is known days before */
+#define SLOW_SECONDS 60.0 /* between polls for events that are announced days ahead */
 
-/* The JSON text of an answer, whose root has the type; *out stays NULL if there is none (404). */
+/* Parses an answer's JSON text, whose root must have the type `type`. *out stays NULL if there is no notice
+ * (404). */
 static clt_status get_json(clt_notice_asker *asker, const char *path, clt_json_type type, clt_json_doc **out)
 {
     clt_http_answer answer;
@@ -79,7 +80,8 @@ static clt_status ask_maintenance(clt_notice_asker *asker, clt_notice *out)
     return CLT_OK;
 }
 
-/* Only the question for an interruption decides whether the service answers: the others may be refused. */
+/* The service counts as answering if the request for interruptions is answered; it may refuse the other
+ * requests. */
 static void ask_more(clt_notice_asker *asker, clt_notice *out)
 {
     bool slow = clt_now() >= asker->slow_at;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Notices of Azure: scheduled events that name this machine. Its first answer may take two minutes, because
- * the service starts when it is asked for the first time. Source: Azure's page "Scheduled Events for Linux
- * VMs". */
+ * Notices of Azure: scheduled events that name this machine. The first answer may take two minutes, because
+ * the service starts with the first request. Source: Azure's page "Scheduled Events for Linux VMs". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +37,7 @@ static bool concerns(const clt_json *event, const char *machine)
     return false;
 }
 
-/* A stop counts more than a pause, whatever their order. */
+/* A notice that the machine stops takes precedence over one that it pauses, whatever their order. */
 static void take_event(const clt_notice_asker *asker, const clt_json *event, clt_notice *out)
 {
     const char *type = text(event, "EventType"), *time = text(event, "NotBefore");

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Notices of Google Compute Engine: a preemption, and maintenance of the host, which either moves the
- * machine or ends it. Answers carry the header Metadata-Flavor; others come from something else. The
- * question for a preemption waits in the server until there is one, so that it is heard immediately. The
- * question names the newest answer by its ETag, so that no change between two questions is missed. Source:
- * Google's pages on spot VMs, on the maintenance event and on waiting for changes of the metadata server. */
+ * machine or ends it. The service's answers have the header Metadata-Flavor; an answer without it comes from
+ * something else. The server holds a request for preemptions until there is one, so that it is noticed
+ * immediately. The request names the newest answer by its ETag, so that no change between two requests is
+ * missed. Source: Google's pages on spot VMs, on the maintenance event and on waiting for changes of the
+ * metadata server. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -13,8 +14,8 @@
 #include "engine/base/thread.h"
 
 #define PREEMPTED "/computeMetadata/v1/instance/preempted"
-#define MAINTENANCE_SECONDS 10.0 /* between questions for maintenance, which is told 60 seconds before */
-#define LATE_SECONDS 5.0         /* by which an answer may be later than the server was told to wait */
+#define MAINTENANCE_SECONDS 10.0 /* between polls for maintenance, which is announced 60 seconds ahead */
+#define LATE_SECONDS 5.0         /* how much longer than the requested wait an answer may take */
 
 static clt_status get(clt_notice_asker *asker, const char *path, double seconds, clt_http_answer *answer)
 {
@@ -24,7 +25,7 @@ static clt_status get(clt_notice_asker *asker, const char *path, double seconds,
     return CLT_OK;
 }
 
-/* Keeps the ETag of the newest answer, if it can stand in an address as it is. */
+/* Keeps the ETag of the newest answer, if an address may contain it without escaping. */
 static void keep_tag(clt_notice_asker *asker)
 {
     static const char plain[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._~";
@@ -33,8 +34,8 @@ static void keep_tag(clt_notice_asker *asker)
     (void)snprintf(asker->etag, sizeof asker->etag, "%s", usable ? tag : "");
 }
 
-/* Asks for a preemption: the first time and after trouble immediately, else waiting until the answer
- * changes, or until the next question for maintenance is due. */
+/* Requests the state of preemption. The first request, and one after trouble, is answered immediately; any
+ * other waits until the state changes or until the next poll for maintenance is due. */
 static clt_status get_preempted(clt_notice_asker *asker, clt_http_answer *answer)
 {
     char path[256] = PREEMPTED;

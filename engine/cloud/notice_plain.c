@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Notices by a file that appears, and by an address that answers 200; for clouds without a service of their
- * own. */
+ * Notices given by a file that appears, or by an address that answers 200, for clouds whose service is not
+ * supported. */
 #include "engine/cloud/notice_source.h"
 #include "engine/files/fileio.h"
 
@@ -15,7 +15,7 @@ static clt_status ask_file(clt_notice_asker *asker, clt_notice *out)
 static clt_status ask_url(clt_notice_asker *asker, clt_notice *out)
 {
     clt_http_answer answer;
-    asker->secret = true; /* an address may carry a key */
+    asker->secret = true; /* an address may contain a key */
     CLT_TRY(clt_metadata_ask(asker, "GET", "", NULL, 0, &answer));
     if (answer.code == 200)
         clt_notice_make(out, CLT_NOTICE_STOP, "cloud.notice_url answers 200");

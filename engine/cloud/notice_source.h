@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the sources of notices (notice_*.c) share: one record for each, and requests to a metadata service. */
+ * The interface of a source of notices (notice_*.c), and requests to a metadata service. */
 #ifndef ENGINE_CLOUD_NOTICE_SOURCE_H
 #define ENGINE_CLOUD_NOTICE_SOURCE_H
 
@@ -15,48 +15,48 @@ typedef struct clt_notice_asker {
     clt_http *http;     /* NULL: the source needs none */
     char base[2048];    /* address of the service without a path */
     char token[2048];   /* header with the session's token; "": there is none yet */
-    bool secret;        /* the address is not to be shown */
-    bool without_token; /* the service is old and gives none */
-    double slow_at;     /* when questions that need not be asked often are due */
-    char etag[72];      /* of the newest answer of a service that can wait for a change; "": ask at once */
-    char name[128];     /* of this machine, as the service calls it; "": not known yet */
+    bool secret;        /* the address must not appear in messages */
+    bool without_token; /* the service is too old for tokens */
+    double slow_at;     /* when the requests that are made rarely are due next */
+    char etag[72];      /* of the newest answer, if the service can wait for a change; "": do not wait */
+    char name[128];     /* the service's name for this machine; "": not known yet */
     long long seen;     /* number of the newest document that has been read; -1: none */
     bool calm;          /* the newest answer said that the earlier notice is over */
-    char trouble[256];  /* why the newest question had no answer, or none that can be understood */
-    int code;           /* of that answer; 0: none came */
+    char trouble[256];  /* why the newest request had no answer, or one that cannot be parsed */
+    int code;           /* status code of that answer; 0: none came */
 } clt_notice_asker;
 
 typedef struct clt_notice_source {
     const char *name;
-    const char *address;  /* of the service; NULL: it has none */
-    const char *variable; /* environment variable with another address; NULL: none */
-    double seconds;       /* between two questions */
+    const char *address;  /* address of the service; NULL: it has none */
+    const char *variable; /* environment variable that may hold another address; NULL: none */
+    double seconds;       /* between two polls */
     bool http;
-    /* Asks once. *out is CLT_NOTICE_NONE unless there is a notice. CLT_EDATA: there was no answer, or none
-     * that can be understood; asker->trouble says why. */
+    /* Polls once. out->kind stays CLT_NOTICE_NONE unless there is a notice. CLT_EDATA: there was no answer,
+     * or it cannot be parsed; asker->trouble says why. */
     clt_status (*ask)(clt_notice_asker *asker, clt_notice *out);
 } clt_notice_source;
 
 extern const clt_notice_source clt_notice_aws, clt_notice_gcp, clt_notice_azure, clt_notice_alibaba,
     clt_notice_file, clt_notice_url;
 
-/* Asks for a path of the service, with one more header unless it is NULL. *answer has the code; an answer
- * that did not come is CLT_EDATA. seconds: limit of the whole request. */
+/* Requests a path of the service, with one more header unless `header` is NULL. *answer holds the status
+ * code. CLT_EDATA: no answer came. seconds: limit of the whole request. */
 clt_status clt_metadata_ask(clt_notice_asker *asker, const char *method, const char *path, const char *header,
                             double seconds, clt_http_answer *answer);
-/* Asks for a path with the session's token, which is fetched when it is missing or expired: from
- * /latest/api/token with the header `ttl` ("X-aws-ec2-metadata-token-ttl-seconds: 21600"), and sent as the
- * header `name`. */
+/* Requests a path with the session's token, sent as the header `name`. A token that is missing or expired is
+ * first fetched from /latest/api/token with the header `ttl` ("X-aws-ec2-metadata-token-ttl-seconds:
+ * 21600"). may_go_without: works without a token if the service is too old for one. */
 clt_status clt_metadata_with_token(clt_notice_asker *asker, const char *path, const char *ttl,
                                    const char *name, bool may_go_without, clt_http_answer *answer);
-/* The same for the metadata service of AWS, with its own headers. */
+/* clt_metadata_with_token with the headers of AWS. */
 clt_status clt_metadata_aws(clt_notice_asker *asker, const char *path, clt_http_answer *answer);
-/* Sets asker->base: `endpoint`, unless it is empty, else the address in the environment, else the source's
- * own. */
+/* Sets asker->base to `endpoint` if it is not empty, else to the address in the environment, else to the
+ * source's own. */
 void clt_metadata_address(clt_notice_asker *asker, const clt_notice_source *source, const char *endpoint);
 /* Fails with CLT_EDATA and asker->trouble. */
 clt_status clt_metadata_strange(clt_notice_asker *asker, const char *path, const clt_http_answer *answer);
-/* Makes a notice; the text is cut and cleaned of what is not printable. */
+/* Makes a notice; its text is cut to length, and characters that cannot be printed are removed. */
 void clt_notice_make(clt_notice *out, clt_notice_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The threads that ask for notices, one for each source: how often, what they do when nobody answers, and
- * what they keep for the training, which never waits for them. */
+ * The threads that poll for notices, one for each source. They slow down or stop when a source does not
+ * answer, and keep the newest notice for the training, which never waits for them. */
 #include "engine/cloud/notice.h"
 
 #include <pthread.h>
@@ -15,25 +15,25 @@
 #include "engine/base/thread.h"
 #include "engine/cloud/notice_source.h"
 
-#define GIVE_UP_AFTER 3   /* questions without an answer, if there never was one */
-#define MOST_SECONDS 30.0 /* between two questions to a service that does not answer */
-#define REMEMBERED 16     /* notices that asked for a checkpoint and have been acted on */
+#define GIVE_UP_AFTER 3   /* polls without an answer, if none was ever answered */
+#define MOST_SECONDS 30.0 /* most seconds between two polls of a service that does not answer */
+#define REMEMBERED 16     /* newest notices that asked for a checkpoint, remembered by their hashes */
 
 static const clt_notice_source *const sources[] = {&clt_notice_aws,     &clt_notice_gcp,  &clt_notice_azure,
                                                    &clt_notice_alibaba, &clt_notice_file, &clt_notice_url};
 
 #define MOST_SOURCES 3 /* a file, an address and a cloud */
 
-/* A source that is watched, by a thread of its own. */
+/* A source that is polled by a thread of its own. */
 typedef struct watcher {
     clt_notices *all;
     const clt_notice_source *source;
     clt_notice_asker asker;
-    bool chosen; /* it was named; else the machine tells it */
+    bool chosen; /* the user named the source; false: it follows from the machine */
     clt_thread *thread;
-    uint64_t taken[REMEMBERED]; /* of the thread alone */
+    uint64_t taken[REMEMBERED]; /* only the thread uses them */
     size_t n_taken;
-    char line[400]; /* of trouble; under the lock */
+    char line[400]; /* describes the problem; under the lock */
 } watcher;
 
 struct clt_notices {
@@ -41,7 +41,7 @@ struct clt_notices {
     int count;
     char providers[48];
     atomic_bool stop, save, trouble;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards the members that follow */
     pthread_cond_t changed;
     bool ends;
     clt_notice newest;
@@ -62,7 +62,7 @@ static const clt_notice_source *source_named(const char *name)
 
 /* --- a thread --- */
 
-/* Whether a notice that asks for a checkpoint is new; services repeat theirs. */
+/* True if a notice that asks for a checkpoint is new: services repeat their notices. */
 static bool is_new(watcher *w, const clt_notice *notice)
 {
     uint64_t mark = clt_hash64(notice->text, strlen(notice->text));
@@ -93,7 +93,7 @@ static void say_trouble(watcher *w, const char *what)
     atomic_store(&w->all->trouble, true);
 }
 
-/* Waits for `seconds`. False: the thread is to end. */
+/* Waits for `seconds`. False: the thread has to end. */
 static bool wait_for(clt_notices *n, double seconds)
 {
     const double until = clt_now() + seconds;
@@ -109,7 +109,7 @@ static bool ends(clt_notices *n)
     return n->ends;
 }
 
-/* An answer has come. False: nothing more is to be asked. */
+/* Handles an answer. False: no more polls are needed. */
 static bool digest(watcher *w, const clt_notice *notice)
 {
     if (w->asker.calm) /* the earlier notice is over; the same words now mean a new one */
@@ -157,14 +157,14 @@ static void *watch(void *context)
         if (failures >= GIVE_UP_AFTER && wait < MOST_SECONDS)
             wait = 2 * wait < MOST_SECONDS ? 2 * wait : MOST_SECONDS;
         begin = clt_now();
-        /* a question that has waited for a change counts as a pause */
+        /* time in which a request waited for a change counts as part of the pause */
     } while (wait_for(w->all, wait - (clt_now() - begin)));
     return NULL;
 }
 
 /* --- the training's side --- */
 
-/* The cloud, or the source that is named; NULL: there is none. */
+/* The source that is named, or the machine's cloud; NULL: there is none. */
 static clt_status choose_source(const clt_notice_options *o, clt_status code, const clt_notice_source **out)
 {
     const bool automatic = strcmp(o->provider, "auto") == 0;
@@ -192,7 +192,7 @@ static void destroy(clt_notices *n)
     free(n);
 }
 
-/* Adds a source, without its thread, unless it is watched already. */
+/* Adds a source, without starting its thread, unless it is polled already. */
 static clt_status add(clt_notices *n, const clt_notice_options *options, const clt_notice_source *source)
 {
     watcher *w = &n->watchers[n->count];

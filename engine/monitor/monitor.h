@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a device and its host do, as the driver and the kernel count it: a thread asks once a second, and the
- * caller takes what has come since it asked last. The caller never waits for a driver. Values that a source
- * does not have are NAN. Knows nothing of training. */
+ * Samples what the driver and the kernel measure about a device and its host: power, memory, temperature. A
+ * thread takes the samples, and the caller fetches the figures since its previous call; it never waits for a
+ * driver. Values that a source does not have are NAN. Knows nothing of training. */
 #ifndef ENGINE_MONITOR_MONITOR_H
 #define ENGINE_MONITOR_MONITOR_H
 
@@ -16,9 +16,9 @@
 /* How the samples of an interval become one number. */
 typedef enum clt_monitor_fold { CLT_MONITOR_MEAN, CLT_MONITOR_MOST, CLT_MONITOR_LAST } clt_monitor_fold;
 
-/* X(name, key in metrics.jsonl, tag in TensorBoard's file, name for Prometheus, fold,
- * the number is rounded to a multiple of 1 / parts or 0, meaning). Names for Prometheus that end with _total
- * are counters, which only grow. */
+/* X(name, key in metrics.jsonl, tag in TensorBoard's file, name for Prometheus, fold, parts, meaning). The
+ * number is rounded to a multiple of 1 / parts; parts is 0: not rounded. A name for Prometheus that ends
+ * with _total is a counter, which only grows. */
 #define CLT_MONITOR_LINE_MAP(X)                                                                              \
     X(UTILIZATION, "device_utilization", "device/utilization", "device_utilization_ratio", MEAN, 1e4,        \
       "Share of the time in which the device ran anything, as its driver counts it.")                        \
@@ -57,7 +57,8 @@ typedef enum clt_monitor_fold { CLT_MONITOR_MEAN, CLT_MONITOR_MOST, CLT_MONITOR_
       "Memory that this host, or this control group, uses, without the cache of files.")                     \
     X(HOST_THROTTLED, "host_cpu_throttled", "host/cpu_throttled", "host_cpu_throttled_ratio", MEAN, 1e4,     \
       "Share of the periods of the control group's quota in which it was held back.")
-/* Constants of the device, and the sum of its energy; metrics.jsonl has that sum over all ranks. */
+/* Constants of the device, and its energy so far; metrics.jsonl has the sum of the energy over all ranks
+ * instead. */
 #define CLT_MONITOR_OTHER_MAP(X)                                                                             \
     X(MEMORY_SIZE, NULL, NULL, "device_memory_size_bytes", LAST, 0, "Memory of the device.")                 \
     X(POWER_LIMIT, NULL, NULL, "device_power_limit_watts", LAST, 0,                                          \
@@ -76,7 +77,7 @@ typedef enum clt_monitor_figure {
 } clt_monitor_figure;
 
 typedef struct clt_monitor_options {
-    const char *pci;  /* the device's address, "0000:3b:00.0"; "": it is unknown, or the device is a CPU */
+    const char *pci;  /* the device's PCI address, "0000:3b:00.0"; "": unknown, or the device is a CPU */
     bool cpu;         /* the device is the host's processor */
     double seconds;   /* between two samples */
     const char *root; /* prefix of /proc and the folders of control groups: "", or a test's folder */
@@ -91,7 +92,7 @@ typedef struct clt_monitor_span {
 /* The source of the device's figures. */
 typedef struct clt_monitor_facts {
     const char *source; /* "nvml", "amdgpu", "i915", "xe", "cpu"; NULL: none */
-    char name[96];      /* of the device, as the source calls it; "": it does not say */
+    char name[96];      /* the source's name for the device; "": it gives none */
     char pci[16];
 } clt_monitor_facts;
 
@@ -105,32 +106,34 @@ clt_status clt_monitor_open(const clt_monitor_options *options, clt_monitor **ou
 void clt_monitor_close(clt_monitor *monitor);
 CLT_SCOPED_POINTER(clt_monitor, clt_monitor_close)
 
-/* For all that follows `monitor` may be NULL: then there is nothing. None of it waits for a driver.
+/* `monitor` may be NULL in the functions below: they then have no figures. None of them waits for a driver.
  *
- * The figures of the samples since the last call, each by its fold. False: there was no sample since. */
+ * The figures of the samples since the previous call, each combined by its fold. False: there was no
+ * sample. */
 bool clt_monitor_take(clt_monitor *monitor, double value[CLT_MONITOR_COUNT]);
-/* The same over all samples so far. False: there was none. */
+/* The figures over all samples so far. False: there was no sample. */
 bool clt_monitor_spans(clt_monitor *monitor, clt_monitor_span span[CLT_MONITOR_COUNT]);
 /* False: the source is not known yet. */
 bool clt_monitor_facts_of(clt_monitor *monitor, clt_monitor_facts *out);
-/* Takes one more sample; waits at most `seconds` for it. */
+/* Has the thread take one more sample; waits at most `seconds` for it. */
 void clt_monitor_freshen(clt_monitor *monitor, double seconds);
-/* The next error that NVIDIA's driver has reported of the device: its number (Xid), and the time of clt_now
- * when it was heard. False: no more. */
+/* The next error of the device that NVIDIA's driver has reported: its number (Xid), and the time of clt_now
+ * when it was noticed. False: there is no more. */
 bool clt_monitor_take_xid(clt_monitor *monitor, int *xid, double *at);
-/* A line for the user, once: why the source that should know the device tells nothing of it. */
+/* True once, with a line for the user, if the source that should know the device gives no figures: the line
+ * says why. */
 bool clt_monitor_take_trouble(clt_monitor *monitor, char *line, size_t size);
 
-/* The devices of this host that a source knows, and its processor, which is always the last one. Asks the
- * drivers, in the calling thread. At most `most`; returns their number. */
+/* Lists the devices of this host that a source knows, at most `most`, and returns their number. The
+ * processor is always the last one. Calls the drivers in the calling thread. */
 typedef struct clt_monitor_device {
     const char *source;
     char pci[16]; /* "" for the processor */
 } clt_monitor_device;
 int clt_monitor_list(clt_monitor_device *devices, int most);
 
-/* An address on the PCI bus, with domain, as lspci or nvidia-smi prints it ("00000000:3B:00.0"), in the form
- * of the kernel ("0000:3b:00.0"). False: the text is not such an address. */
+/* Converts a PCI address with domain, as lspci or nvidia-smi prints it ("00000000:3B:00.0"), to the kernel's
+ * form ("0000:3b:00.0"). False: the text is not such an address. */
 bool clt_monitor_address(const char *text, char pci[16]);
 
 #endif

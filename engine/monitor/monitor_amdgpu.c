@@ -8,7 +8,8 @@
 #include "engine/base/mem.h"
 #include "engine/monitor/monitor_source.h"
 
-/* The driver counts packets for a second when pcie_bw is read: it is read in one of BUS_SAMPLES samples. */
+/* Reading pcie_bw takes a second, in which the driver counts packets, so only one of BUS_SAMPLES samples
+ * reads it. */
 #define BUS_SAMPLES 10
 
 typedef struct amdgpu {
@@ -34,7 +35,7 @@ static void open_amdgpu(const clt_monitor_options *o, clt_monitor_facts *facts, 
 
 static void sample_sensors(const amdgpu *a, double *v)
 {
-    /* newer chips have the present power instead of its mean */
+    /* newer chips report the present power instead of its mean */
     v[CLT_MONITOR_POWER] = clt_monitor_number(a->hwmon, "power1_average", 1e-6);
     if (isnan(v[CLT_MONITOR_POWER]))
         v[CLT_MONITOR_POWER] = clt_monitor_number(a->hwmon, "power1_input", 1e-6);
@@ -48,8 +49,8 @@ static void sample_sensors(const amdgpu *a, double *v)
     v[CLT_MONITOR_FAN] = clt_monitor_number(a->hwmon, "fan1_input", 1);
 }
 
-/* "received sent largest": packets in a second, and the bytes that a packet has at most. So the figures are
- * what the bus has carried at most. */
+/* The file holds "received sent largest": packets per second, and the most bytes of a packet. So the figures
+ * are upper limits. */
 static void sample_bus(const amdgpu *a, double *v)
 {
     char line[96];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Figures of the host: processor time and memory of its control group, or of the whole host where nothing
- * limits it. Where the device is the processor they are the device's, with its energy (RAPL, which root alone
- * may read on most systems) and its temperature. */
+ * Figures of the host: processor time and memory of this process's control group, or of the whole host if no
+ * group limits them. If the device is the processor, they are also the device's figures, together with its
+ * energy (RAPL, which only root may read on most systems) and its temperature. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,15 +18,15 @@
 
 typedef struct package {
     char folder[CLT_MONITOR_PATH];
-    double range, before, total; /* the counter's range, its last value, what it has counted, in J */
+    double range, before, total; /* the counter's range, its previous value, and the energy so far, in J */
 } package;
 
 typedef struct cpu {
-    char root[CLT_MONITOR_PATH], sensor[CLT_MONITOR_PATH]; /* sensor: "" if there is none */
+    char root[CLT_MONITOR_PATH], sensor[CLT_MONITOR_PATH]; /* sensor: its folder; "": there is none */
     bool is_device;
     package packages[MOST_PACKAGES];
     int n_packages;
-    double at, busy, all, used, periods, held; /* of the previous sample; NAN: unknown */
+    double at, busy, all, used, periods, held; /* values of the previous sample; NAN: unknown */
 } cpu;
 
 /* --- the processor's sensors --- */
@@ -45,7 +45,7 @@ static void find_packages(cpu *c)
     }
 }
 
-/* The sum over the packages, whose counters begin again at 0 beyond their range. */
+/* The energy of all packages together. A package's counter wraps to 0 at the end of its range. */
 static double energy_of(cpu *c)
 {
     double sum = c->n_packages > 0 ? 0 : NAN;
@@ -113,7 +113,7 @@ static bool host_ticks(const cpu *c, double *busy, double *all)
     return true;
 }
 
-/* The host's memory in bytes, and what programs use of it. */
+/* The host's memory in bytes, and how much of it programs use. */
 static void host_memory(const cpu *c, double *used, double *size)
 {
     char path[CLT_MONITOR_PATH + 16], line[128];
@@ -145,8 +145,8 @@ static void sample_cpu(void *state, clt_monitor_sample *out)
     uint64_t left;
     (void)host_ticks(c, &busy, &all);
     load = isnan(used) ? share(busy - c->busy, all - c->all) : share(used - c->used, seconds * cpus);
-    /* the kernel's sum of throttled time is one over all processors, so it says nothing of the time that
-     * passed */
+    /* counts throttled periods, because the kernel adds up throttled time over all processors, so that it
+     * cannot be compared with the time that passed */
     (void)clt_cgroup_periods(c->root, &periods, &held);
     slowed = share(held - c->held, periods - c->periods);
     host_memory(c, &memory, &size);

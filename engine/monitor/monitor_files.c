@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small files of the kernel: numbers, lines, the folders of PCI devices and of their sensors. A file that is
- * missing or strange is no error, since every kernel and every chip has others. */
+ * Reads small files of the kernel: numbers, lines, the folders of PCI devices and of their sensors. A file
+ * that is missing or has other content is not an error, since kernels and chips differ. */
 #include <dirent.h>
 #include <libgen.h>
 #include <math.h>

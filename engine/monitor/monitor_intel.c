@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Figures of Intel's GPUs, from the sensors of the drivers i915 and xe. Neither has a file that says how busy
- * the device is: that comes from what this process itself has used, which /proc/self/fdinfo tells of every
- * open device, for each of its engines. */
+ * Figures of Intel's GPUs, from the sensors of the drivers i915 and xe. Neither driver has a file that says
+ * how busy the device is. Only this process's own use of each engine of the device is known, from the
+ * descriptors in /proc/self/fdinfo. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 typedef struct engine {
     char name[64];
     double used, total;
-    double capacity; /* engines of this name */
+    double capacity; /* number of engines with this name */
 } engine;
 
 /* A file of the device that this process has opened; several descriptors may share it. */
@@ -27,7 +27,7 @@ typedef struct client {
     long long id;
     engine engine[MOST_ENGINES];
     int engines;
-    bool seen; /* in this look */
+    bool seen; /* in the present scan */
 } client;
 
 typedef struct intel {
@@ -38,10 +38,10 @@ typedef struct intel {
     double at;
 } intel;
 
-/* Sums over the clients since the previous look. */
+/* What all clients have used since the previous scan. */
 typedef struct look {
     client sum;
-    double memory; /* NAN: not told */
+    double memory; /* NAN: the driver does not say */
 } look;
 
 static void open_intel(const char *driver, const clt_monitor_options *o, void **state)
@@ -74,7 +74,7 @@ static engine *engine_named(client *c, const char *name)
     return new;
 }
 
-/* "drm-memory-vram0: 1024 KiB" in bytes. */
+/* The bytes of a line such as "drm-memory-vram0: 1024 KiB". */
 static double bytes_of(double value, const char *unit)
 {
     return strncmp(unit, "KiB", 3) == 0   ? value * 1024
@@ -109,7 +109,7 @@ static void take_line(client *c, double *memory, const char *key, double value, 
     }
 }
 
-/* The client of earlier looks, or a new one. NULL: there are too many. */
+/* The client with this id from earlier scans, or a new one. NULL: there are too many. */
 static client *client_of(intel *d, long long id)
 {
     for (int i = 0; i < d->clients; i++)
@@ -122,7 +122,7 @@ static client *client_of(intel *d, long long id)
     return new;
 }
 
-/* Adds what a client has used since the previous look. A counter may decrease; then the larger value is
+/* Adds what a client has used since the previous scan. If a counter has decreased, the larger value is
  * kept. */
 static void add_client(client *old, const client *now, client *sum)
 {
@@ -131,7 +131,7 @@ static void add_client(client *old, const client *now, client *sum)
         engine *before = engine_named(old, e->name), *to;
         if (!before)
             continue;
-        const bool timed = before->total > 0 || !(e->total > 0); /* how long it took is known */
+        const bool timed = before->total > 0 || !(e->total > 0); /* the interval's length is known */
         if (timed && (to = engine_named(sum, e->name))) {
             to->used += fmax(e->used - before->used, 0);
             to->total = fmax(to->total, e->total - before->total);
@@ -142,8 +142,8 @@ static void add_client(client *old, const client *now, client *sum)
     }
 }
 
-/* One open file. A client that several files share is counted once. The older key of memory is not read
- * where the newer one stands. */
+/* Reads one open file. A client that several files share is counted once. The older key of memory is skipped
+ * if the newer one is present. */
 static void take_file(intel *d, look *l, const char *path)
 {
     char line[256], text[4096], key[64], unit[8], address[32] = "";
@@ -197,16 +197,16 @@ static void look_at_self(intel *d, look *l)
             take_file(d, l, path);
     }
     (void)closedir(dir);
-    for (int i = 0; i < d->clients; i++) /* the others have been closed */
+    for (int i = 0; i < d->clients; i++) /* forgets clients whose files have been closed */
         if (d->client[i].seen)
             d->client[kept++] = d->client[i];
     d->clients = kept;
 }
 
-/* The share of the busiest engine since the previous look. */
+/* The share of time that the busiest engine was busy since the previous scan. */
 static double share_since(intel *d, const look *l, double now)
 {
-    double most = NAN, ns = (now - d->at) * 1e9; /* NAN for the first look */
+    double most = NAN, ns = (now - d->at) * 1e9; /* NAN in the first scan */
     for (int i = 0; i < l->sum.engines && !isnan(ns); i++) {
         const engine *e = &l->sum.engine[i];
         double time = e->total > 0 ? e->total : ns;
@@ -229,7 +229,7 @@ static void sample_intel(void *state, clt_monitor_sample *out)
         return;
     out->energy = clt_monitor_number(d->hwmon, "energy1_input", 1e-6); /* of the card */
     if (isnan(out->energy))
-        out->energy = clt_monitor_number(d->hwmon, "energy2_input", 1e-6); /* of the package */
+        out->energy = clt_monitor_number(d->hwmon, "energy2_input", 1e-6); /* temperature of the package */
     v[CLT_MONITOR_POWER_LIMIT] = clt_monitor_number(d->hwmon, "power1_max", 1e-6);
     if (isnan(v[CLT_MONITOR_POWER_LIMIT]))
         v[CLT_MONITOR_POWER_LIMIT] = clt_monitor_number(d->hwmon, "power1_rated_max", 1e-6);

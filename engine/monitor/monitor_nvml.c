@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Figures of NVIDIA's GPUs, by the driver's library NVML. Its functions are looked up by name, the newest
- * form first, since the program is not linked with it; a function that is missing or fails leaves its value
- * out. On a GPU that is divided (MIG), memory is measured for the run's part alone. Power, heat, clocks and
- * errors are measured for the whole GPU. How busy one part is cannot be measured. CLTRAIN_NVML names another
- * library. */
+ * Figures of NVIDIA's GPUs, from the driver's library NVML. The functions of NVML are looked up by name, the
+ * newest version first, since the program is not linked with it; if a function is missing or fails, its
+ * figure stays NAN. On a GPU that is divided (MIG), memory is measured for the run's part alone. Power,
+ * heat, clocks and errors are measured for the whole GPU. How busy one part is cannot be measured.
+ * CLTRAIN_NVML names another library. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "engine/base/mem.h"
 #include "engine/monitor/monitor_source.h"
 
-/* --- the library's interface, as far as it is used --- */
+/* --- the part of the library's interface that is used --- */
 
 enum { NVML_OK = 0, NVML_NOT_FOUND = 6, NVML_NO_DRIVER = 9, NVML_GPU_LOST = 15, NVML_OTHER_VERSION = 18 };
 /* reasons for a lower clock */
@@ -22,7 +22,7 @@ enum { NVML_OK = 0, NVML_NOT_FOUND = 6, NVML_NO_DRIVER = 9, NVML_GPU_LOST = 15, 
 #define FOR_HEAT (0x20ULL | 0x40ULL)
 #define BY_HARDWARE 0x8ULL
 #define EVENT_XID 8ULL
-#define MOST_PARTS 64 /* of a divided GPU; there are seven at most */
+#define MOST_PARTS 64 /* parts of a divided GPU; there are at most seven */
 enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, ECC_CORRECTED = 0, ECC_UNCORRECTED = 1, SENSOR_GPU = 0 };
 
 typedef void *nvml_device, *nvml_events;
@@ -96,10 +96,10 @@ typedef struct nvml_functions {
 typedef struct nvml {
     nvml_functions call; /* NULL: the library has no such function */
     nvml_device device;
-    bool divided;       /* the GPU is divided (MIG), and its memory and use cover all parts */
-    nvml_device part;   /* the part that the run has; NULL: it is not known, or the GPU is not divided */
-    nvml_events events; /* NULL: there are none */
-    bool lost, pending, failed; /* reported: a lost GPU, rows that wait for a reset, rows beyond repair */
+    bool divided;               /* the GPU is divided (MIG), and its memory and use cover all parts */
+    nvml_device part;           /* the part that the run uses; NULL: unknown, or the GPU is not divided */
+    nvml_events events;         /* NULL: events are not supported */
+    bool lost, pending, failed; /* reported: the GPU is lost, rows wait for a reset, rows failed */
 } nvml;
 
 /* --- opening --- */
@@ -139,7 +139,7 @@ static void say(char trouble[256], const char *doing, int code)
     (void)snprintf(trouble, 256, "NVML: %s failed with code %d: %s", doing, code, meaning(code));
 }
 
-/* Asks for events about errors of the device. */
+/* Registers for events about errors of the device. */
 static void watch_events(nvml *n)
 {
     nvml_events events = NULL;
@@ -152,7 +152,7 @@ static void watch_events(nvml *n)
         (void)n->call.events_free(events);
 }
 
-/* Whether CUDA_VISIBLE_DEVICES, which NVIDIA's OpenCL heeds as well, gives this part to the program. */
+/* True if CUDA_VISIBLE_DEVICES, which NVIDIA's OpenCL obeys as well, gives this part to the program. */
 static bool is_given(const nvml *n, nvml_device part)
 {
     const char *given = getenv("CUDA_VISIBLE_DEVICES");
@@ -161,8 +161,8 @@ static bool is_given(const nvml *n, nvml_device part)
            strncmp(given, uuid, strlen(uuid)) == 0;
 }
 
-/* Finds the part of a divided GPU: the one that the environment gives, else the only one that there is, as in
- * a container. */
+/* Finds the part of a divided GPU that this process uses: the part that the environment names, else the only
+ * visible part, as in a container. */
 static void find_part(nvml *n)
 {
     unsigned now = 0, later = 0, most = 0;
@@ -228,7 +228,7 @@ static void close_nvml(void *state)
 
 /* --- sampling --- */
 
-/* Whether a call had a value; says once that the GPU is lost. */
+/* True if a call returned a value; reports once that the GPU is lost. */
 static bool had(nvml *n, clt_monitor_sample *out, int code)
 {
     if (code == NVML_GPU_LOST && !n->lost) {
@@ -289,7 +289,7 @@ static void sample_bus_and_clocks(nvml *n, clt_monitor_sample *out)
         out->value[CLT_MONITOR_CLOCK] = number * 1e6;
     if (ASK(clock, CLOCK_MEMORY, &number))
         out->value[CLT_MONITOR_MEMORY_CLOCK] = number * 1e6;
-    if (ASK(pcie, 0, &number)) /* each takes 20 ms */
+    if (ASK(pcie, 0, &number)) /* each call takes 20 ms */
         out->value[CLT_MONITOR_PCIE_TX] = number * 1e3;
     if (ASK(pcie, 1, &number))
         out->value[CLT_MONITOR_PCIE_RX] = number * 1e3;
@@ -297,8 +297,8 @@ static void sample_bus_and_clocks(nvml *n, clt_monitor_sample *out)
         out->value[CLT_MONITOR_PCIE_REPLAYS] = number;
 }
 
-/* Reports rows of the memory with errors: spare rows will replace them at the next reset, or could not
- * replace them. */
+/* Reports memory rows with errors: either spare rows will replace them at the next reset, or no spare row
+ * could. */
 static void sample_rows(nvml *n, clt_monitor_sample *out)
 {
     unsigned corrected, uncorrected, pending = 0, failed = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic on samples: means, least and greatest values, energy. Knows no clock and no device. */
+ * Arithmetic on samples: means, smallest and largest values, energy. Knows no clock and no device. */
 #include <math.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ void clt_monitor_add(clt_monitor_sums *sums, clt_monitor_sample *s)
     if (sums->any && seconds > 0) {
         if (isnan(*power) && more >= 0)
             *power = more / seconds;
-        if (more >= 0) /* a driver that was loaded again counts from 0: nothing is known of that second */
+        if (more >= 0) /* else the driver was reloaded and counts from 0: energy unknown */
             sums->energy += more;
         else if (isnan(s->energy) && !isnan(*power) && !isnan(sums->power))
             sums->energy += (*power + sums->power) / 2 * seconds;

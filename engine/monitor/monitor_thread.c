@@ -14,9 +14,9 @@
 #include "engine/base/thread.h"
 #include "engine/monitor/monitor_source.h"
 
-#define LEAVE_SECONDS 0.25 /* after which a thread that does not end is abandoned */
+#define LEAVE_SECONDS 0.25 /* a thread that does not end within this time is abandoned */
 
-/* In the order in which they are asked for a device. */
+/* In the order in which they are searched for a device. */
 static const clt_monitor_source *const sources[] = {&clt_monitor_nvml, &clt_monitor_amdgpu, &clt_monitor_i915,
                                                     &clt_monitor_xe, &clt_monitor_cpu};
 #define N_SOURCES (sizeof sources / sizeof *sources)
@@ -25,12 +25,12 @@ struct clt_monitor {
     clt_monitor_options options; /* pci and root point into the two texts */
     char pci[16], root[256];
     clt_thread *thread;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards the members that follow */
     pthread_cond_t changed;
-    bool ends, ended, left; /* left: nobody waits for the thread, which frees the monitor when it ends */
-    bool wanted;            /* a sample is wanted before it is due */
-    bool known;             /* the facts are */
-    bool reported;          /* the trouble was reported */
+    bool ends, ended, left; /* left: nobody waits for the thread, so it frees the monitor at its end */
+    bool wanted;            /* a sample is requested before it is due */
+    bool known;             /* `facts` is valid */
+    bool reported;          /* `trouble` was reported */
     int64_t samples, taken; /* taken: samples up to the last take */
     clt_monitor_facts facts;
     clt_monitor_sums sums;
@@ -54,7 +54,7 @@ typedef struct opened {
     void *device_state, *host_state;
 } opened;
 
-/* Finds the source of the device's figures. The host's source is the same for all. */
+/* Opens the source of the device's figures, and the host's source, which is the same for all devices. */
 static void open_sources(clt_monitor *m, opened *o)
 {
     clt_monitor_facts facts = {0};
@@ -72,7 +72,7 @@ static void open_sources(clt_monitor *m, opened *o)
     const clt_monitor_source *who = m->options.cpu ? o->host : o->device;
     facts.source = who ? who->name : NULL;
     memcpy(facts.pci, m->pci, sizeof facts.pci);
-    clt_error_clear(); /* a source that lacked memory counts as one without figures */
+    clt_error_clear(); /* a source for which memory ran out counts as one without figures */
     CLT_LOCKED(&m->lock);
     m->facts = facts;
     m->known = true;
@@ -111,7 +111,7 @@ static void take_sample(clt_monitor *m, const opened *o)
     pthread_cond_broadcast(&m->changed);
 }
 
-/* Waits until the next sample is due. False: the thread is to end. */
+/* Waits until the next sample is due. False: the thread has to end. */
 static bool wait_for_next(clt_monitor *m, double due)
 {
     CLT_LOCKED(&m->lock);
@@ -178,7 +178,7 @@ void clt_monitor_close(clt_monitor *m)
     bool ended = m->ended;
     m->left = !ended;
     pthread_mutex_unlock(&m->lock);
-    if (!ended) { /* from here on the monitor is the thread's */
+    if (!ended) { /* from here on the thread owns the monitor */
         clt_thread_leave(thread);
         return;
     }

@@ -18,7 +18,7 @@ void clt_prometheus_label(clt_str *labels, const char *key, const char *value)
     for (const char *c = value; *c; c++) {
         size_t length = clt_utf8_size(c, strlen(c));
         if (length == 0)
-            clt_str_append(labels, "?"); /* a name of another encoding */
+            clt_str_append(labels, "?"); /* the name is not valid UTF-8 */
         else if (length > 1)
             clt_str_append_n(labels, c, length), c += length - 1;
         else if (*c == '\n')
@@ -54,7 +54,7 @@ clt_status clt_prometheus_path(const char *where, const char *run, int rank, cha
         clt_str_append_n(&path, where, stem);
     } else {
         clt_str_printf(&path, "%s/cltrain-", where);
-        for (const char *c = run; *c; c++) /* the name of a file, whatever the run is called */
+        for (const char *c = run; *c; c++) /* a run may have any name, a file may not */
             clt_str_append_n(&path, strchr("/ \t\n", *c) ? "_" : c, 1);
     }
     clt_str_printf(&path, "%s" ENDING, number);

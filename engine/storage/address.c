@@ -54,7 +54,7 @@ clt_status clt_s3_address_parse(const char *text, clt_s3_address *out)
 
 /* --- servers --- */
 
-/* The host of an address; *size without its port. "" if it is not an address. */
+/* The host of an address; *size: its bytes, without the port. "" if the text is not an address. */
 static const char *host_of(const char *url, size_t *size)
 {
     const char *at = strstr(url, "://");
@@ -73,7 +73,7 @@ bool clt_host_is(const char *url, const char *host)
     return strlen(host) == size && strncasecmp(found, host, size) == 0;
 }
 
-/* Whether the host is four numbers, the first of which is `first`; -1: any. */
+/* True if the host is an IPv4 address whose first two numbers are `first` and `second`; -1: any number. */
 static bool is_number(const char *url, int first, int second)
 {
     size_t size;
@@ -107,7 +107,7 @@ clt_status clt_endpoint_parse(const char *text, const char *what, const char *pl
         CLT_FAIL(CLT_EUSAGE, "%s: must begin with https:// or http://", what);
     const char *host = text + (tls ? 8 : 7);
     size_t size = strcspn(host, "/");
-    if (memchr(host, '@', size)) /* it is not shown, since it may hold a password */
+    if (memchr(host, '@', size)) /* the message does not show the text, since it may hold a password */
         CLT_FAIL(CLT_EUSAGE, "%s: has a user or a password, which do not belong there", what);
     if (host[size + strspn(host + size, "/")] || size == 0 || size >= sizeof out->host - 64 ||
         strcspn(host, " \t\r\n?#%\\\"<>") < size)

@@ -13,27 +13,28 @@ typedef struct clt_s3_address {
     char prefix[CLT_S3_KEY]; /* without '/' at its end; "": the whole bucket */
 } clt_s3_address;
 
-/* Whether the text begins with "s3://". */
+/* True if the text begins with "s3://". */
 bool clt_s3_is_address(const char *text);
-/* CLT_EUSAGE: it is not such an address; the message says what is wrong. */
+/* Splits an address into bucket and prefix. CLT_EUSAGE: the text is not such an address; the message says
+ * what is wrong. */
 clt_status clt_s3_address_parse(const char *text, clt_s3_address *out);
 
 typedef struct clt_endpoint {
     bool tls;
-    char host[256]; /* with its port, unless that is the usual one of http or https */
+    char host[256]; /* with its port, unless it is the default port of http or https */
 } clt_endpoint;
 
-/* Takes "https://host", "http://host:port" and the like; `what`: the setting's name, for messages. Without
+/* Parses "https://host", "http://host:port" and the like; `what`: the setting's name, for messages. Without
  * TLS only a loopback address, or the host `plain_host` ("": none), is accepted. CLT_EUSAGE. */
 clt_status clt_endpoint_parse(const char *text, const char *what, const char *plain_host, clt_endpoint *out);
 /* The server of AWS for a region. */
 clt_status clt_endpoint_of_region(const char *region, clt_endpoint *out);
-/* True if requests name the bucket in the path: the server has a port or a number as its name, or the bucket
- * has a dot, for which no certificate is valid. Otherwise the bucket is a part of the host's name. */
+/* True if requests name the bucket in the path: the server has a port or is a number, or the bucket's name
+ * has a dot, so that no certificate would match. Otherwise the bucket is a part of the host's name. */
 bool clt_endpoint_by_path(const clt_endpoint *endpoint, const char *bucket);
 
-/* Of an address http://... or https://...: its host is `host`; it is loopback; it is loopback or link-local,
- * and must not go through a proxy. */
+/* Tests of an address http://... or https://...: its host is `host`; its host is loopback; its host is
+ * loopback or link-local, so that requests must not go through a proxy. */
 bool clt_host_is(const char *url, const char *host);
 bool clt_host_is_loopback(const char *url);
 bool clt_host_is_local(const char *url);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the settings of a profile from the files of the AWS tools. A line is "[section]" or "key = value";
- * lines that begin with a blank continue a setting of several lines, and are skipped, because no such
- * setting is needed here. */
+ * Reads the settings of a profile from the files of the AWS tools. A line is "[section]" or "key = value"; a
+ * line that begins with a blank continues a setting; such lines are skipped, because no setting of several
+ * lines is needed here. */
 #include "engine/storage/aws_profile.h"
 
 #include <stdio.h>
@@ -16,11 +16,11 @@
 
 struct clt_profile {
     const char *name;
-    char *text[CLT_PROFILE_FILES]; /* lines end with a NUL */
+    char *text[CLT_PROFILE_FILES]; /* each line ends with a NUL */
     size_t size[CLT_PROFILE_FILES];
 };
 
-/* Overwrites keys before their memory is given back. */
+/* Overwrites keys before their memory is freed. */
 static void wipe(char *text, size_t size)
 {
     for (volatile char *c = text; size; size--)
@@ -61,7 +61,7 @@ static clt_status read_one(clt_profile *profile, clt_profile_file file)
     return CLT_OK;
 }
 
-/* Whether a line begins a profile's section: "[name]", or in the config file "[profile name]". */
+/* True if a line begins the profile's section: "[name]", or in the config file "[profile name]". */
 static bool is_section(const char *name, clt_profile_file file, const char *line)
 {
     const char *at = line + 1 + strspn(line + 1, " \t");
@@ -86,7 +86,8 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* The value of "key = value", with its end cut off; NULL: the line is about something else. */
+/* The value of a line "key = value", after cutting blanks from the line's end; NULL: the line has another
+ * key. */
 static const char *value_of(char *line, const char *key)
 {
     size_t length = strlen(key);
@@ -101,7 +102,8 @@ static const char *value_of(char *line, const char *key)
     return at;
 }
 
-/* Goes through the section; *found: it is there. key: NULL to look for the section only. */
+/* Searches the section of the profile `name` for a key. *found becomes true if the file has the section. key
+ * NULL: searches only for the section. */
 static const char *look_up(const clt_profile *profile, const char *name, clt_profile_file file,
                            const char *key, bool *found)
 {

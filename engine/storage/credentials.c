@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asks the sources of keys one after the other, keeps the keys, and fetches keys that expire again. */
+ * Tries the sources of keys one after the other, keeps the keys, and fetches them again before they
+ * expire. */
 #include "engine/storage/credentials.h"
 
 #include <inttypes.h>
@@ -18,12 +19,14 @@
 #include "engine/storage/retry.h"
 #include "engine/storage/xml.h"
 
-#define TOKEN_LIMIT 65536 /* bytes of a file with a token */
+#define TOKEN_LIMIT 65536 /* most bytes of a file with a token */
 #define MOST_ATTEMPTS 8
-#define FETCH_SECONDS 30.0    /* for which failed requests for keys are retried */
-#define SPARE_SECONDS 2.0     /* the same while earlier keys are valid: requests to storage wait meanwhile */
-#define AHEAD_SECONDS 900.0   /* before keys expire; for short-lived keys, a quarter of their life */
-#define DOUBTED_SECONDS 300.0 /* how long new keys serve that seem to have expired before */
+#define FETCH_SECONDS 30.0 /* how long failed requests for keys are retried */
+#define SPARE_SECONDS 2.0  /* the same while old keys are valid, since requests to storage wait */
+#define AHEAD_SECONDS                                                                                        \
+    900.0                     /* keys are fetched again so long before their end, or after 3/4 of their
+                               * life */
+#define DOUBTED_SECONDS 300.0 /* how long new keys are used if they seem to have expired already */
 
 static const clt_key_source *const sources[] = {&clt_keys_env,    &clt_keys_role,      &clt_keys_web,
                                                 &clt_keys_sso,    &clt_keys_shared,    &clt_keys_process,
@@ -31,7 +34,7 @@ static const clt_key_source *const sources[] = {&clt_keys_env,    &clt_keys_role
 
 struct clt_credentials {
     clt_key_seeker seeker;
-    pthread_mutex_t lock; /* of everything in it */
+    pthread_mutex_t lock; /* guards all members */
     const clt_key_source *source;
     clt_keys keys;
     double valid_until; /* 0: for ever */
@@ -109,7 +112,7 @@ clt_status clt_key_repeat(clt_key_seeker *seeker, clt_key_request make, void *co
     }
 }
 
-/* A request of clt_key_ask. */
+/* The context of a request by clt_key_ask. */
 typedef struct plain_request {
     clt_key_seeker *seeker;
     const clt_http_request *request;
@@ -172,7 +175,7 @@ clt_status clt_keys_from_json(const char *text, size_t size, const char *name, c
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     if (clt_json_parse(text, size, name, CLT_ESTORAGE, &doc) != CLT_OK ||
         clt_json_typeof(clt_json_root(doc)) != CLT_JSON_OBJECT)
-        CLT_FAIL(CLT_ESTORAGE, "%s: the answer is not a JSON object", name); /* which may hold keys */
+        CLT_FAIL(CLT_ESTORAGE, "%s: the answer is not a JSON object", name); /* the output may hold keys */
     const clt_json *root = clt_json_root(doc), *code = clt_json_get(root, "Code"),
                    *token = clt_json_get(root, token_name), *end = clt_json_given(root, "Expiration");
     int64_t version = 0;
@@ -235,7 +238,8 @@ static void keep(clt_credentials *c, const clt_keys *keys, double now)
     c->refresh_at = end - ahead;
 }
 
-/* Fetches the keys if it is time to. Old keys serve as long as they are valid. */
+/* Fetches the keys if they are missing or about to expire. If that fails, old keys are used as long as they
+ * are valid. */
 static clt_status refresh(clt_credentials *c, double now)
 {
     bool valid = c->have && !c->expired && (c->valid_until <= 0 || now < c->valid_until);
@@ -255,7 +259,7 @@ static clt_status refresh(clt_credentials *c, double now)
     return CLT_OK;
 }
 
-/* An image of the process's memory would hold the keys. */
+/* A core dump would hold the keys. */
 static void forbid_core_dumps(void)
 {
     struct rlimit limit;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keys by which requests are signed. They are looked for in the order in which botocore looks:
+ * The keys with which requests are signed. The sources are tried in botocore's order:
  *
  *     env        AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
  *     role       role_arn of the profile, exchanged at STS for the keys of source_profile or
  *                credential_source
- *     web        AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, or the same of the profile, exchanged at STS
+ *     web        AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, or the profile's settings, exchanged at STS
  *                (Kubernetes)
  *     sso        single sign-on of the profile, which is refused
  *     shared     ~/.aws/credentials
  *     process    credential_process of the profile: a program that prints keys
  *     config     ~/.aws/config
  *     container  AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI (ECS, EKS)
- *     instance   the role of the instance, by the metadata service, only on a machine of AWS
+ *     instance   the role of the instance, from the metadata service, only on a machine of AWS
  *
- * Keys that expire are fetched again ahead of that. No message holds a key or a token. A process that has
- * asked for keys leaves no core dump: its soft limit of RLIMIT_CORE becomes 0. */
+ * Keys are fetched again before they expire. No message holds a key or a token. A process that uses keys
+ * leaves no core dump: its soft limit of RLIMIT_CORE becomes 0. */
 #ifndef ENGINE_STORAGE_CREDENTIALS_H
 #define ENGINE_STORAGE_CREDENTIALS_H
 
@@ -31,24 +31,24 @@ typedef struct clt_keys {
 
 typedef struct clt_credentials clt_credentials;
 
-/* profile: borrowed, and as long-lived as the result. ca_file: as in clt_http_request. Asks nobody yet. */
+/* profile: borrowed, must live as long as the result. ca_file: as in clt_http_request. Sends nothing yet. */
 clt_status clt_credentials_open(const clt_profile *profile, const char *region, const char *ca_file,
                                 clt_credentials **out);
 void clt_credentials_close(clt_credentials *credentials); /* NULL is fine */
 CLT_SCOPED_POINTER(clt_credentials, clt_credentials_close)
-/* The keys as they are now; from any thread. CLT_ESTORAGE: there are none, or the source does not give them;
- * the message says which sources were looked at. */
+/* Gives keys that are valid now; may be called from any thread. CLT_ESTORAGE: there are none, or the source
+ * fails; the message says which sources were tried. */
 clt_status clt_credentials_get(clt_credentials *credentials, clt_keys *out);
-/* The same at another time, in seconds since 1970: which keys would serve then. */
+/* Gives the keys that would be used at the time `now`, in seconds since 1970. */
 clt_status clt_credentials_get_at(clt_credentials *credentials, double now, clt_keys *out);
-/* Notes that a server has refused the keys as expired: the next call fetches them again. */
+/* Call this when a server has refused the keys as expired: clt_credentials_get then fetches new ones. */
 void clt_credentials_expired(clt_credentials *credentials);
-/* From any thread: ends the request for keys in progress, and each later one immediately, with
- * CLT_EINTERRUPTED or CLT_ESTORAGE. Keys that are there already are given as before. */
+/* Cancels the request for keys in progress and makes later ones fail immediately, with CLT_EINTERRUPTED or
+ * CLT_ESTORAGE. Keys that were fetched before are still given. May be called from any thread. */
 void clt_credentials_cancel(clt_credentials *credentials);
 /* The source that would give keys, as a text for people ("the environment (AWS_ACCESS_KEY_ID)"); "": no
- * source. It sends no requests, with one exception: if no other source is set up on a machine of AWS, it
- * asks the metadata service for the name of the role. A service that does not name a role has no keys. */
+ * source. Sends no requests, with one exception: if no other source is set up on a machine of AWS, it
+ * requests the role's name from the metadata service. Without a role the service gives no keys. */
 void clt_credentials_describe(clt_credentials *credentials, char *out, size_t size);
 /* The name of the source that gave the keys; "": none yet. */
 const char *clt_credentials_source(clt_credentials *credentials);

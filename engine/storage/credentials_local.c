@@ -14,7 +14,7 @@
 #include "engine/storage/credentials_internal.h"
 #include "engine/storage/secret.h"
 
-#define PROGRAM_SECONDS 60.0 /* that a program may take */
+#define PROGRAM_SECONDS 60.0 /* seconds that a program may take */
 #define NAP_SECONDS 0.01
 #define MOST_WORDS 64
 
@@ -113,8 +113,9 @@ const clt_key_source clt_keys_sso = {"sso", "single sign-on of the profile '%s',
 
 /* --- a program that prints keys --- */
 
-/* Cuts a command into words as Python's shlex does, in place: blanks part words; '...' holds what it is,
- * "..." all but \" and \\, and outside of both \x is x. False: a quote has no end, or there are too many. */
+/* Cuts a command into words as Python's shlex does, in place: blanks separate words; '...' keeps all
+ * characters, "..." keeps all except \" and \\, and outside of quotes \x is x. False: a quote has no end, or
+ * there are too many words. */
 static bool cut_words(char *text, const char *words[MOST_WORDS + 1])
 {
     static const char blanks[] = " \t";
@@ -150,7 +151,7 @@ static bool is_cancelled(clt_key_seeker *seeker)
     return seeker->cancelled;
 }
 
-/* Waits until the program is over; false: it was killed, because it took too long or the request was
+/* Waits until the program ends; false: it was killed, because it took too long or the request was
  * cancelled. */
 static bool wait_for_program(clt_key_seeker *seeker, clt_child *child)
 {
@@ -190,7 +191,7 @@ static clt_status run_program(clt_key_seeker *seeker, const char *const *words, 
     return CLT_OK;
 }
 
-/* Reads what the program has printed, which is in memory only. */
+/* Reads the program's output, which is kept in memory only. */
 static clt_status read_printed(int output, const char *name, char *text, size_t size, size_t *length)
 {
     ssize_t n = pread(output, text, size, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys that services of the machine give: the agent of a container, the role of an instance. */
+ * Keys from services on the machine: a container's agent, and the metadata service with the instance's
+ * role. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 
 /* --- the agent of a container --- */
 
-/* Keys come only from an address that no one in between can answer for. */
+/* Keys are accepted only from an address for which no one on the network can answer. */
 static clt_status agent_address(clt_str *out)
 {
     static const char *const plain[] = {"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
@@ -104,10 +105,10 @@ static bool has_instance(const clt_key_seeker *seeker)
 typedef struct metadata_request {
     clt_notice_asker *asker;
     const char *path;
-    bool failed; /* no answer came to the newest attempt, or a refusal to the question for a token */
+    bool failed; /* the newest attempt had no answer, or its request for a token was refused */
 } metadata_request;
 
-/* If the request for a token is refused, the answer has the refusal's code, so that it is repeated only where
+/* If the request for a token is refused, the answer gets the refusal's code, so that it is repeated only if
  * that may help. */
 static clt_status ask_metadata(void *context, clt_http_answer *answer)
 {
@@ -132,7 +133,7 @@ static clt_status ask_service(clt_key_seeker *seeker, clt_notice_asker *asker, c
     return CLT_OK;
 }
 
-/* The name of the role; "": the instance has none. */
+/* Requests the name of the role; "": the instance has none. */
 static clt_status ask_role(clt_key_seeker *seeker, clt_notice_asker *asker, char *name, size_t size)
 {
     clt_http_answer answer;
@@ -158,7 +159,7 @@ static clt_status ask_keys(clt_key_seeker *seeker, clt_notice_asker *asker, cons
     return clt_keys_from_json(answer.body, answer.size, "the role of the instance", CLT_KEYS_OF_SERVICE, out);
 }
 
-/* The role, and its keys unless out is NULL. */
+/* Requests the role's name, and its keys unless `out` is NULL. */
 static clt_status ask_instance(clt_key_seeker *seeker, char *role, size_t size, clt_keys *out)
 {
     CLT_TRY(clt_key_http(seeker));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys that STS gives for a role: to a pod for its token, and to a profile with role_arn for the keys of
- * another profile or source. */
+ * Keys that STS gives for a role: in exchange for a pod's token, or, for a profile with role_arn, in
+ * exchange for the keys of another profile or source. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "engine/storage/xml.h"
 
 #define STS_SECONDS 10.0
-#define CLOCK_SECONDS 600.0 /* a signature is refused when its time is 15 minutes wrong */
+#define CLOCK_SECONDS 600.0 /* servers refuse a signature whose time is wrong by 15 minutes */
 #define MOST_PROFILES 8     /* length of a chain in which each profile names the next one as its source */
 #define FORM "Content-Type: application/x-www-form-urlencoded"
 
@@ -149,7 +149,7 @@ static bool has_role(const clt_key_seeker *seeker)
 
 static clt_status assume_role(clt_key_seeker *seeker, clt_keys *out);
 
-/* The keys of the first of the sources that is set up. */
+/* Fetches keys from the first source in the list `from` that is set up. */
 static clt_status fetch_first(clt_key_seeker *seeker, const clt_key_source *const *from, clt_keys *out,
                               bool *there)
 {
@@ -163,8 +163,8 @@ static clt_status fetch_first(clt_key_seeker *seeker, const clt_key_source *cons
     return CLT_OK;
 }
 
-/* The keys of the seeker's profile, which another profile names as its source. Keys of the profile take
- * precedence over a role of the profile. */
+/* Fetches the keys of seeker->name, a profile that another profile names as its source. Keys of the profile
+ * take precedence over its role. */
 static clt_status fetch_source(clt_key_seeker *seeker, clt_keys *out)
 {
     static const clt_key_source *const files[] = {&clt_keys_web,     &clt_keys_sso,    &clt_keys_shared,
@@ -196,7 +196,7 @@ static clt_status fetch_profile(clt_key_seeker *seeker, const char *name, clt_ke
     return status;
 }
 
-/* The keys that sign the request for a role. */
+/* Fetches the keys that sign the request for a role. */
 static clt_status fetch_base(clt_key_seeker *seeker, clt_keys *out)
 {
     static const struct {
@@ -270,7 +270,7 @@ static clt_status sign_form(const clt_key_seeker *seeker, const clt_endpoint *pl
     return clt_str_check(&out->line);
 }
 
-/* Sends the form. A wrong clock is corrected by the service's, once. */
+/* Sends the form. If this machine's clock is wrong, sends it once more with the service's time. */
 static clt_status ask_signed(clt_key_seeker *seeker, const clt_str *form, const clt_keys *keys,
                              clt_http_answer *answer)
 {

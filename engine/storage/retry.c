@@ -15,8 +15,8 @@
 #define FIRST_SECONDS 0.05
 #define FIRST_SECONDS_SLOWER 1.0
 #define MOST_SECONDS 20.0
-#define MOST_ASKED 60.0 /* a server that asks for a longer wait is not obeyed */
-#define NAP_SECONDS 0.1 /* how late a cancelled wait ends */
+#define MOST_ASKED 60.0 /* in seconds; a longer wait that a server asks for is ignored */
+#define NAP_SECONDS 0.1 /* a cancelled wait ends after this time at the latest */
 
 typedef struct rule {
     const char *error;
@@ -76,7 +76,7 @@ double clt_retry_asked(clt_http *http)
     return milliseconds > 0 ? milliseconds * 1e-3 : strtod(clt_http_header(http, "Retry-After"), NULL);
 }
 
-/* A number from 0 to 1, another one for each call of each thread and process. */
+/* A random number from 0 to 1, different for each call of each thread and process. */
 static double chance(void)
 {
     static atomic_uint calls;
@@ -92,7 +92,7 @@ double clt_retry_wait(int attempts, clt_s3_verdict verdict, int code, double ask
 {
     if (asked > 0 && asked < MOST_ASKED)
         return asked;
-    if (code == 0 && attempts > 1) /* a server that restarts, or a broken connection */
+    if (code == 0 && attempts > 1) /* the server is restarting, or the connection broke */
         return clt_s3_delay(attempts - 1, true, chance());
     return clt_s3_delay(attempts, verdict == CLT_S3_SLOWER, chance());
 }

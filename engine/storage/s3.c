@@ -15,7 +15,7 @@
 
 #define ATTEMPTS 8
 #define ANSWER_LIMIT                                                                                         \
-    (16 << 20) /* bytes of an answer that is not an object: a page of 1000 long keys is smaller */
+    (16 << 20) /* most bytes of an answer that is not an object: even a page of 1000 long keys is smaller */
 
 /* --- settings --- */
 
@@ -114,7 +114,7 @@ clt_status clt_s3_open(const char *bucket, const clt_s3_options *options, clt_s3
     CLT_SCOPED(clt_s3) *s3 = NULL;
     *out = NULL;
     CLT_TRY(create(bucket, options, &s3));
-    CLT_TRY(clt_http_open(&s3->http[0])); /* whether libcurl is there is known before anything is asked */
+    CLT_TRY(clt_http_open(&s3->http[0])); /* fails before anything is sent if libcurl is missing */
     *out = CLT_TAKE(s3);
     return CLT_OK;
 }
@@ -191,7 +191,7 @@ clt_status clt_s3_head(clt_s3 *s3, const char *key, clt_s3_object *out, bool *th
     return CLT_OK;
 }
 
-/* A range that is written into memory. */
+/* A range of an object that is downloaded into memory. */
 typedef struct filling {
     char *data;
     size_t size, done;
@@ -297,7 +297,7 @@ static int hex(char c)
                                   : -1;
 }
 
-/* Takes back what encoding-type=url has done to a key, in place. */
+/* Decodes a key that encoding-type=url has encoded, in place. */
 static void decode_url(char *text)
 {
     char *out = text;
@@ -340,8 +340,8 @@ static clt_status add_object(clt_s3_list *list, clt_xml contents, const char *pr
     return CLT_OK;
 }
 
-/* Adds the objects of one page of the list of `prefix`; token: where the next page begins, "" after the last
- * one. */
+/* Adds the objects of one page of the list of `prefix`. token: where this page begins; becomes the beginning
+ * of the next page, "" after the last one. */
 static clt_status add_page(const clt_s3 *s3, const clt_s3_reply *reply, const char *prefix, clt_s3_list *list,
                            char *token, size_t size)
 {

@@ -20,7 +20,7 @@
 #define MOST_PARTS 10000
 #define ANSWER_LIMIT (4 << 20)
 #define COMPLETE_SECONDS                                                                                     \
-    600.0 /* a server may take minutes to put parts together, and say nothing meanwhile */
+    600.0 /* a server may take minutes to assemble the parts, without sending anything meanwhile */
 
 uint64_t clt_s3_part_size(uint64_t size)
 {
@@ -30,19 +30,19 @@ uint64_t clt_s3_part_size(uint64_t size)
 
 /* --- several pieces at a time --- */
 
-/* Pieces of a file that threads take one after the other. */
+/* The pieces of a file; each thread takes the next one, moves it and takes another. */
 typedef struct pieces {
     clt_s3 *s3;
     const char *key, *etag, *upload;
     uint64_t size, piece;
-    const uint8_t *data;        /* what is uploaded */
-    int fd;                     /* what is downloaded to */
+    const uint8_t *data;        /* the data to upload */
+    int fd;                     /* the file to download to */
     const char *path;           /* its name */
-    char (*etags)[CLT_S3_ETAG]; /* of uploaded parts */
-    bool before_known;          /* whether it is known what the upload replaces, and the ETag of that: */
+    char (*etags)[CLT_S3_ETAG]; /* ETags of the uploaded parts */
+    bool before_known;          /* `before` is known: the ETag of the object that the upload replaces */
     char before[CLT_S3_ETAG];   /* "": nothing */
     clt_status (*move)(struct pieces *p, uint64_t index);
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards the members that follow */
     uint64_t next, count;
     clt_error error;
 } pieces;
@@ -147,7 +147,8 @@ static clt_status list_parts(const pieces *p, clt_str *out)
     return clt_str_check(out);
 }
 
-/* Notes which object an upload replaces. An upload does not fail because this cannot be found out. */
+/* Stores the ETag of the object that an upload replaces. If it cannot be found out, the upload continues
+ * without it. */
 static void look_before(pieces *p)
 {
     clt_s3_object object;
@@ -158,10 +159,9 @@ static void look_before(pieces *p)
         memcpy(p->before, object.etag, sizeof object.etag);
 }
 
-/* Whether the object consists of the uploaded parts, and is not the object that was there before. This must
- * be checked because the server may complete an upload while its answer gets lost. A second request then
- * finds no such upload, and libcurl sends one without telling when a connection was closed before the
- * answer. */
+/* True if the object consists of the uploaded parts, and is not the object that was there before. The check
+ * is needed because the server may complete an upload while its answer gets lost. A second request then
+ * finds no such upload; libcurl sends one by itself if a connection is closed before the answer. */
 static bool is_complete(const pieces *p)
 {
     clt_s3_object object;
@@ -197,8 +197,8 @@ static clt_status end_upload(const pieces *p)
     return status;
 }
 
-/* Whether an object that was made of parts is encrypted as the options ask: not every server says so while
- * the parts are sent. */
+/* Checks that an object made of parts is encrypted as the options demand, because not every server says so
+ * while the parts are sent. */
 static clt_status check_object(const pieces *p)
 {
     CLT_SCOPED(clt_s3_reply) reply = {.code = 0};
@@ -267,12 +267,12 @@ clt_status clt_s3_upload(clt_s3 *s3, const char *path, const char *key, int lane
 
 /* --- downloads --- */
 
-/* A range that is written to its place in a file as it arrives. */
+/* A range of an object that is written to its place in a file as it arrives. */
 typedef struct landing {
     const pieces *pieces;
     uint64_t from, size, done;
     bool over;       /* more came */
-    bool failed;     /* no more is taken: more came, or the file cannot be written */
+    bool failed;     /* the download ends: too much came, or the file cannot be written */
     clt_error error; /* of the file */
 } landing;
 
@@ -345,10 +345,10 @@ clt_status clt_s3_download(clt_s3 *s3, const clt_s3_object *object, const char *
 
 /* --- uploads that were never finished --- */
 
-/* Which uploads are aborted. */
+/* Selects the uploads that are aborted. */
 typedef struct old_uploads {
     const char *prefix;
-    int64_t age; /* in seconds, by the server's clock */
+    int64_t age; /* seconds since an upload began, by the server's clock */
     bool (*counts)(const char *key, void *context);
     void *context;
 } old_uploads;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One call to object storage: where it goes, its headers and signature, and its repetitions. */
+ * Makes one call to object storage: chooses its server, signs it, sends it and retries it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -20,8 +20,8 @@
 
 #define CONNECT_SECONDS 10.0
 #define STALL_SECONDS 30.0
-#define MOVES 3             /* redirections of one call that are followed */
-#define CLOCK_SECONDS 600.0 /* servers refuse requests whose time is 15 minutes wrong */
+#define MOVES 3             /* most redirections that a call follows */
+#define CLOCK_SECONDS 600.0 /* servers refuse requests whose time is wrong by 15 minutes */
 
 void clt_s3_reply_free(clt_s3_reply *reply)
 {
@@ -46,10 +46,10 @@ typedef struct attempt {
     bool tls;
     char host[400], region[64], moved[400]; /* moved: the host that a redirection has named; "": none */
     clt_str path, url;
-    clt_secret authorization, lines[CLT_SIGV4_PAIRS]; /* headers as they are sent */
+    clt_secret authorization, lines[CLT_SIGV4_PAIRS]; /* lines: the headers that are sent */
     int n_lines;
     int64_t time;
-    double clock_offset; /* of the client as it was when the time was taken */
+    double clock_offset; /* the client's offset when `time` was taken */
     clt_keys keys;
 } attempt;
 
@@ -134,7 +134,7 @@ static clt_status sign(const clt_s3_call *call, attempt *a)
     return clt_str_check(&a->url);
 }
 
-/* A connection of the client that nobody uses. */
+/* Takes a connection of the client that is not in use. */
 static clt_status take_http(clt_s3 *s3, int *lane)
 {
     CLT_LOCKED(&s3->lock);
@@ -165,7 +165,7 @@ static clt_status send(clt_http *http, const clt_s3 *s3, const clt_s3_call *call
     int n = 0;
     for (; n < a->n_lines; n++)
         lines[n] = a->lines[n].text;
-    lines[n++] = "Expect:"; /* a server that does not know it would cost a second */
+    lines[n++] = "Expect:"; /* disables 100-continue: some servers do not answer it, which costs a second */
     lines[n] = call->body ? "Content-Type: application/octet-stream" : NULL;
     const clt_http_request request = {.method = call->method,
                                       .url = a->url.text,
@@ -190,7 +190,7 @@ static clt_status send(clt_http *http, const clt_s3 *s3, const clt_s3_call *call
 /* Parts of the answer, other than its code, that are needed after the connection has been released. */
 typedef struct findings {
     char message[256], reason[256], region[64], location[400];
-    char signed_region[64]; /* with which the request was signed, and the client's clock_offset: */
+    char signed_region[64]; /* region and clock offset with which the request was signed: */
     double signed_offset;
     int64_t date;
     double retry_after;
@@ -203,7 +203,7 @@ static void copy(char *out, size_t size, const char *text)
     clt_text_sanitise(out);
 }
 
-/* The host of the header Location, if it keeps the scheme (http or https). */
+/* Reads the host from the header Location; "" if it would change the scheme (http or https). */
 static void read_location(const char *location, bool tls, char *host, size_t size)
 {
     clt_endpoint endpoint;
@@ -283,14 +283,15 @@ static clt_status try_once(clt_s3 *s3, const clt_s3_call *call, const char *move
     return status;
 }
 
-/* --- repetitions --- */
+/* --- retries --- */
 
 static bool is_cancelled(void *context)
 {
     return atomic_load(&((clt_s3 *)context)->cancelled);
 }
 
-/* Takes the server's time. Another call may have done so since the request was signed. */
+/* Adopts the server's time, unless another call has done so since this request was signed. False: the server
+ * gives no time. */
 static bool set_clock(clt_s3 *s3, const findings *f)
 {
     CLT_LOCKED(&s3->lock);
@@ -306,15 +307,16 @@ static bool set_clock(clt_s3 *s3, const findings *f)
     return true;
 }
 
-/* Whether a region that an answer names can be signed with. */
+/* True if the name of a region in an answer can be part of a signature. */
 static bool is_region(const char *text)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
     return text[0] && !text[strspn(text, plain)];
 }
 
-/* Goes to the region that the answer names; else to the host, for this call only. Another call may have found
- * the region since the request was signed. */
+/* Redirects the client to the region that the answer names, unless another call has done so since this
+ * request was signed. If the answer names no other region, redirects this call only, to the host that it
+ * names. */
 static bool set_place(clt_s3 *s3, const findings *f, char *moved, size_t size)
 {
     clt_endpoint endpoint;
@@ -367,7 +369,7 @@ static clt_s3_verdict guess(const clt_s3_reply *reply, const findings *f)
     return reply->code == 400 ? CLT_S3_NEW_KEYS : CLT_S3_GIVE_UP;
 }
 
-/* Decides what follows an answer; *again: the next attempt, before which it has waited. */
+/* Decides what follows an answer. *again: the call must be tried again; the wait before that is over. */
 static clt_status decide(clt_s3 *s3, const clt_s3_call *call, clt_s3_reply *reply, const findings *f,
                          int mended[CLT_S3_GIVE_UP + 1], char *moved, size_t size, bool *again)
 {
@@ -390,7 +392,7 @@ static clt_status decide(clt_s3 *s3, const clt_s3_call *call, clt_s3_reply *repl
                   reply->code, reply->error, f->reason, delay);
         *again = true;
         (void)clt_retry_sleep(delay, is_cancelled,
-                              s3); /* a cancelled client is noticed after the next attempt */
+                              s3); /* the next attempt notices if the client was cancelled */
         return CLT_OK;
     }
     if (verdict == CLT_S3_NEW_CLOCK)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Texts that hold a key, a token or what could be used like one: their memory is overwritten before it is
- * freed. */
+ * Texts that hold a key, a token or another secret: their memory is overwritten before it is freed. */
 #ifndef ENGINE_STORAGE_SECRET_H
 #define ENGINE_STORAGE_SECRET_H
 
@@ -10,14 +9,14 @@
 
 #include "engine/base/mem.h"
 
-/* To be built by the functions of clt_str. */
+/* Call clt_secret_room first; then append with the functions of clt_str. */
 typedef clt_str clt_secret;
 
-/* Makes room for `size` bytes and the NUL in an empty text, so that it does not move while it is built: what
- * it leaves would not be overwritten. A failure is found by clt_str_check. */
+/* Makes room for `size` bytes and the NUL in an empty text, so that its memory does not move while text is
+ * appended: the old memory would not be overwritten. clt_str_check reports a failure. */
 static inline void clt_secret_room(clt_secret *secret, size_t size)
 {
-    size_t capacity = size + 128; /* clt_str_printf wants 64 bytes beside its text */
+    size_t capacity = size + 128; /* clt_str_printf needs 64 bytes more than its text */
     *secret = (clt_secret){.text = calloc(1, capacity)};
     secret->capacity = secret->text ? capacity : 0;
     secret->failed = !secret->text;
@@ -37,7 +36,7 @@ static inline void clt_wiped_end_scope(char *const *text)
         explicit_bzero(*text, strlen(*text));
     free(*text);
 }
-/* Before `char *`: the text is overwritten and freed at the end of its scope. */
+/* Write it before `char *`: the text is overwritten and freed at the end of its scope. */
 #define CLT_WIPED __attribute__((cleanup(clt_wiped_end_scope)))
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signs requests by AWS's Signature Version 4. The text that is signed holds the request in a form in which
- * it can be written in one way only; S3 wants its path encoded once, where other services of AWS want it
- * twice. */
+ * Signs requests by AWS's Signature Version 4. The text that is signed is the canonical form of the request.
+ * S3 wants the path encoded once in it; other services of AWS want it encoded twice. */
 #include "engine/storage/sigv4.h"
 
 #include <stdio.h>
@@ -31,7 +30,7 @@ void clt_uri_encode(clt_str *out, const char *text, bool slashes)
     }
 }
 
-/* Names and values that are about to be sorted. */
+/* Names and values that will be sorted. */
 typedef struct pairs {
     clt_str name[CLT_SIGV4_PAIRS], value[CLT_SIGV4_PAIRS];
     int order[CLT_SIGV4_PAIRS], n;
@@ -41,7 +40,7 @@ static void free_pairs(pairs *p)
 {
     for (int i = 0; i < p->n; i++) {
         clt_str_free(&p->name[i]);
-        clt_secret_free(&p->value[i]); /* a token may be one of them */
+        clt_secret_free(&p->value[i]); /* a value may be a token */
     }
 }
 CLT_SCOPED_VALUE(pairs, free_pairs)
@@ -52,7 +51,7 @@ static int compare_pairs(const pairs *p, int a, int b)
     return order ? order : strcmp(p->value[a].text, p->value[b].text);
 }
 
-/* The pairs are few, and mostly in order. */
+/* Insertion sort: there are few pairs, mostly in order. */
 static clt_status sort_pairs(pairs *p)
 {
     for (int i = 0; i < p->n; i++) {
@@ -108,7 +107,7 @@ static void append_lower(clt_str *out, const char *text)
     }
 }
 
-/* A value without blanks around it, and with one blank for each run of them inside. */
+/* Appends a value without blanks around it; each run of blanks inside becomes one. */
 static void append_trimmed(clt_str *out, const char *text)
 {
     static const char blanks[] = " \t";
@@ -122,7 +121,7 @@ static void append_trimmed(clt_str *out, const char *text)
     }
 }
 
-/* The headers as they are signed, one a line, and their names. */
+/* Writes the headers as they are signed, one per line, and the list of their names. */
 static clt_status list_headers(const clt_sigv4 *r, clt_str *lines, clt_str *names)
 {
     CLT_SCOPED(pairs) p = {.n = 0};
@@ -162,7 +161,7 @@ static clt_status canonical_sum(const clt_sigv4 *r, clt_str *names, char sum[CLT
     return CLT_OK;
 }
 
-/* The key of a day, region and service. */
+/* Derives the signing key for a day, region and service. */
 static clt_status day_key(const clt_sigv4 *r, const char *date, uint8_t key[CLT_SHA256_SIZE])
 {
     CLT_SCOPED(clt_secret) first = {0};
@@ -188,7 +187,7 @@ clt_status clt_sigv4_sign(const clt_sigv4 *r, clt_str *out)
     clt_str_printf(&text, ALGORITHM "\n%s\n%s\n%s", time, scope.text, sum);
     CLT_TRY(clt_str_check(&text));
     CLT_TRY(day_key(r, time, key));
-    clt_hmac_sha256(key, sizeof key, text.text, text.length, key); /* the day's key is overwritten */
+    clt_hmac_sha256(key, sizeof key, text.text, text.length, key); /* overwrites the day's key */
     clt_str_printf(out, ALGORITHM " Credential=%s/%s, SignedHeaders=%s, Signature=%s", r->access_key,
                    scope.text, names.text, clt_sha256_hex(key, signature));
     explicit_bzero(key, sizeof key);

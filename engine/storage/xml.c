@@ -15,7 +15,7 @@ static const char *find(const char *from, const char *end, const char *what)
     return from < end ? memmem(from, (size_t)(end - from), what, strlen(what)) : NULL;
 }
 
-/* The tag "<name>" or "<name attributes>"; *inside gets what follows it, and *empty whether it is
+/* Finds the tag "<name>" or "<name attributes>". *inside: the text after it; *empty: the tag is
  * "<name/>". */
 static const char *find_tag(const char *from, const char *end, const char *name, const char **inside,
                             bool *empty)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels for the checker's known answers: they run the random generator and the 16-bit conversions of
- * common.clh alone. Knows nothing else.
+ * Kernels for the checker's known answers: each runs only the random generator or a 16-bit conversion of
+ * common.clh. Knows nothing else.
  *
  *   -DDT=f16 or bf16
  *   -DWIDTH=1, 4, 8 or 16: elements of an item, converted by common.clh, quads.clh and lanes.clh; 2: a word

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which cases of the checker decide whether a capability may be used: cases of kernels that use it, in sizes
- * that are not multiples of any tile, compared with double precision on the host. Only kernels that the
- * engine would use on such a device are run, in few programs, because compiling takes most of the time.
- * Knows no kernel. */
+ * The cases of the checker that decide whether a capability may be used. They run kernels that use the
+ * capability, in sizes that are not multiples of any tile, and compare results with double precision on the
+ * host. Only kernels that the engine would use on such a device are run, in few programs, because compiling
+ * takes most of the time. Knows no kernel. */
 #include "engine/verify/self_test.h"
 
 #include <stdio.h>
@@ -35,8 +35,8 @@ static const ocl_self_test tests[] = {
      OCL_TEST_CASES("attention.odd[lane]/correct")},
     {"local", OCL_CAP_LOCAL, 1, OCL_WITH_GROUPS,
      OCL_TEST_CASES(OCL_TEST_PRODUCTS("tile"), "softmax.odd[group]/correct", "layernorm.odd[group]/correct")},
-    /* Not on CPUs: compiling takes long there, PoCL 3.0 hangs in it, and products and the update are useful
-     * without this. */
+    /* Not on CPUs: compiling these kernels takes long there, PoCL 3.0 hangs in it, and products and the
+     * update work well without them. */
     {"attention", OCL_CAP_LOCAL, 0, OCL_ON_GPUS,
      OCL_TEST_CASES("attention.odd[group]/correct", "layernorm.vectors[blocks]/correct")},
     {"wg256", OCL_CAP_WG256, 0, OCL_WITHOUT_UNITS,
@@ -116,7 +116,7 @@ static clt_status run(const ocl_self_test *test, ocl_device *device, bool *right
 
 static void note(const ocl_self_test *test, ocl_device *device)
 {
-    char reason[64]; /* unused: every case fails when it asks for its first program */
+    char reason[64]; /* unused: every case fails when it requests its first program */
     for (const char *const *name = test->cases; *name; name++) {
         (void)run_case(device, *name, &(finding){.reason = reason, .size = sizeof reason});
         clt_error_clear();

@@ -167,7 +167,7 @@ void clt_verify_repeat(const clt_verify_options *o, const char *name, uint64_t s
         }
 }
 
-/* True for failures after which no check can work on this device or machine. */
+/* True for failures after which no check can run on this device or machine. */
 static bool ends_run(clt_status status)
 {
     return status == CLT_EDEVLOST || status == CLT_ENOMEM || status == CLT_EDEVICE;
@@ -380,7 +380,7 @@ static clt_status run_selection(const clt_verify_options *options, const verify_
     clt_status status = begin(&session);
     if (status == CLT_OK && options->opened)
         options->opened(options->context, &session.desc);
-    /* with an end in time, more passes follow until one of them runs no check */
+    /* with `until`, further passes follow until one of them runs no check */
     int passes = options->claim ? 2 : 1;
     for (bool more = true; status == CLT_OK && more; session.pass++) {
         uint64_t before = session.ran;

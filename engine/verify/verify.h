@@ -27,10 +27,11 @@ enum {
     CLT_VERIFY_LIST = 16
 };
 
-/* How long a command takes, or a whole phase of a case: the median over rounds in one process. ns is read
- * from the clock for work (cl/measure/yardstick.h); bytes and flops say how much the yardstick moves and
- * computes meanwhile, in units of 1, so that a slower machine does not change them. */
-#define CLT_VERIFY_SPEEDS 48 /* most of them in a result */
+/* The time of a command, or of a whole phase of a case: the median over rounds in one process. ns: read from
+ * the clock for work (cl/measure/yardstick.h). bytes, flops: the number of bytes that the yardstick would
+ * move, and of operations that it would compute, in the same time, so that a slower machine does not change
+ * them. */
+#define CLT_VERIFY_SPEEDS 48 /* most speeds in a result */
 typedef struct clt_verify_speed {
     char what[80]; /* "backward", "backward/softmax_bwd_row" */
     double ns, bytes, flops;
@@ -44,7 +45,7 @@ typedef struct clt_verify_result {
     const char *reason;   /* why it was skipped or failed */
     double error, limit;  /* largest error and its limit, in the same unit */
     double ms;            /* perf: device time of one run; else duration of the check */
-    uint64_t round, seed; /* of the data; rounds count from 1 */
+    uint64_t round, seed; /* of the check's data; rounds count from 1 */
     uint64_t bits;        /* hash of all values that were compared with a reference; 0: there were none */
     const char *repeat;   /* the command that repeats the check */
     const clt_verify_speed *speeds; /* n_speeds, of a check of mode perf */
@@ -53,13 +54,13 @@ typedef struct clt_verify_result {
 
 /* A case whose checks can be run next. They share kernels and are run one after the other. */
 typedef struct clt_verify_claim {
-    uint64_t index; /* number of matching checks before it */
+    uint64_t index; /* number of matching checks before this case */
     const char *subject, *op_case;
     int pass;       /* 0 or 1, or more with clt_verify_options.until */
     uint64_t round; /* 1, unless the callback sets it; it determines the seed of the case */
 } clt_verify_claim;
 
-/* Alters cases and takes wrong values (verify_internal.h). */
+/* Alters cases and receives wrong values (verify_internal.h). */
 typedef struct clt_verify_reducer clt_verify_reducer;
 
 typedef struct clt_verify_options {
@@ -77,8 +78,8 @@ typedef struct clt_verify_options {
     bool own_forms;    /* only variants that a training on this device could use; others are skipped */
     int shard, shards; /* run part `shard` (from 0) of `shards` parts; shards 0 or 1: everything */
     uint64_t seed;     /* 0: taken from the clock; it is printed */
-    /* Not 0: the checks are run again in rounds with fresh data until this time of clt_now(), after which no
-     * case is begun, not even in the first round. Round r has the seed `seed` + r - 1. */
+    /* Not 0: the checks are repeated in rounds with fresh data until this time of clt_now(). After this time
+     * no case begins, not even in the first round. Round r has the seed `seed` + r - 1. */
     double until;
     /* May be NULL. With workers only spec, name, driver, platform and is_cpu of the description are set. */
     void (*opened)(void *context, const ocl_device_desc *device);
@@ -93,7 +94,7 @@ typedef struct clt_verify_options {
 } clt_verify_options;
 
 typedef struct clt_verify_summary {
-    int count[5];           /* by clt_verify_state */
+    int count[5];           /* number of checks with each clt_verify_state */
     uint64_t seed, matched; /* matched: checks that pass the filters, counted before sharding */
     double seconds;
 } clt_verify_summary;
@@ -112,14 +113,16 @@ clt_status clt_verify_count(const clt_verify_options *options, uint64_t *out);
  * name without mode and variant, or the subject. '[' and '\' are not special in these globs. NULL matches
  * everything. */
 bool clt_verify_match(const char *patterns, const char *name);
-/* The worker's side, for a hidden command of the program: sends results to the parent process. */
+/* The worker process, started by a hidden command of the program: runs checks and sends results to its
+ * parent. */
 clt_status clt_verify_work(const clt_verify_options *options);
-/* Starts such a process, with one more option (NULL: none). */
+/* Starts a worker process, with the additional option `flag` (NULL: none). */
 struct clt_child;
 clt_status clt_verify_worker_start(const char *program, const clt_verify_options *options, const char *flag,
                                    struct clt_child **out);
-/* The device as a line of such a process, "device IS_CPU BYTES SPEC", with name, driver, version and platform
- * each after a tab. take: false if the line is another one, or not valid. */
+/* Writes and parses the line by which a worker names its device: "device IS_CPU BYTES SPEC", then name,
+ * driver, version and platform, each after a tab. clt_verify_take_device returns false if the line is
+ * another one, or not valid. */
 clt_status clt_verify_say_device(const ocl_device_desc *device);
 bool clt_verify_take_device(const char *line, ocl_device_desc *out);
 

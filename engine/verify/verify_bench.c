@@ -83,16 +83,16 @@ static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject,
     return CLT_OK;
 }
 
-/* Adds a tensor for the gradient of an input, to which both nodes add. In a training, layers after the nodes
- * have left values there, so it is not zero where a node adds nothing. Every second input has one, so that a
- * kernel with several gradients adds to some and writes others. */
+/* Adds a tensor for the gradient of an input, to which both nodes add. It has initial values, as in a
+ * training, in which the backward passes of later layers have already written values. Every second input has
+ * such a tensor, so that a kernel with several gradients adds to some and writes others. */
 static clt_status add_earlier(clt_graph *graph, const clt_verify_setup *setup, const clt_tensor *in,
                               int32_t *earlier)
 {
     char name[64];
     if (!in->requires_grad)
         return CLT_OK;
-    snprintf(name, sizeof name, "d %s", in->name); /* as gradients are called elsewhere */
+    snprintf(name, sizeof name, "d %s", in->name); /* named as gradients in training plans */
     clt_shape shape = in->shape;
     clt_layout layout = in->layout;
     CLT_TRY(clt_graph_new_tensor(graph, name, setup->narrow ? in->dtype : CLT_F32, &shape, CLT_TC_GRADIENT,

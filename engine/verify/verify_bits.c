@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of one op that need no reference: equal bits in a second run whatever memory held before, and
- * speed. */
+ * Checks of one op that need no reference: a second run must give equal bits, whatever memory held before;
+ * and speed. */
 #include <string.h>
 
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/verify/verify_internal.h"
 
-/* One run: a bench and its data. */
+/* A run: a bench and its data. */
 typedef struct run {
     const clt_verify_subject *subject;
     clt_verify_bench *bench;

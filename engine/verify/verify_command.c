@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs one command alone, on buffers of its own, for checks that have no op and no plan. */
+ * Runs one command alone, on its own buffers, for checks without an op and a plan. */
 #include "engine/verify/verify_internal.h"
 
-/* context: the buffers by tensor number. */
+/* Finds a tensor's buffer; context: the buffers by tensor number. */
 static clt_status resolve(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
 {
     *buffer = ((ocl_buffer **)context)[tensor];

@@ -54,10 +54,10 @@ static double square(double v)
 
 typedef struct judgement {
     double worst; /* largest error in units of its bound */
-    double want;  /* of the element with that error */
+    double want;  /* reference value of the element with that error */
     size_t worst_at, loose;
     double error, size; /* sums of squares */
-    double left;        /* sum of squares of the errors that rounding of terms explains */
+    double left;        /* sum of squares of the errors that the rounding of terms explains */
     double *kept;       /* NULL, or for a reducer: n reference values, n bounds, n roundings */
     size_t n;
 } judgement;
@@ -67,7 +67,7 @@ static void judgement_end_scope(judgement *j)
     free(j->kept);
 }
 
-/* A judgement of n values, whose limits are kept if the check has a reducer and there is memory. */
+/* Begins a judgement of n values. Their limits are kept if the check has a reducer and there is memory. */
 static judgement judgement_of(const clt_verify_outcome *o, size_t n)
 {
     return (judgement){.n = n, .kept = o->reducer ? calloc(3 * n + 1, sizeof(double)) : NULL};
@@ -138,8 +138,8 @@ static void judge_all(clt_verify_outcome *o, const char *what, const judgement *
     clt_verify_add_bits(o, got, n * sizeof *got);
     if (clt_verify_bad(o))
         return;
-    /* Report the worst comparison so far, relative to its own limit. An exact comparison has the limit 0 and
-     * is always reported. */
+    /* Reports the worst comparison so far, relative to its own limit. An exact comparison has the limit 0
+     * and is always reported. */
     if (o->limit <= 0.0 || (limit > 0.0 && j->worst > o->error / o->limit)) {
         o->error = limit > 0.0 ? j->worst * limit : j->worst;
         o->limit = limit;
@@ -166,7 +166,7 @@ static void judge_all(clt_verify_outcome *o, const char *what, const judgement *
         tell(o, what, j, got, nmse_limit);
 }
 
-/* Counts a comparison and ends it: its source does not hold for the next one. */
+/* Judges and counts a comparison. Clears its source, which is not valid for the next comparison. */
 static void conclude(clt_verify_outcome *o, const char *what, const judgement *j, const double *got, size_t n,
                      double limit, double nmse_limit)
 {

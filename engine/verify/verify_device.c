@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plan on the device, and images of its buffers on the host. Does not know what is computed. */
+ * Puts a plan on the device, and keeps images of its buffers on the host. Does not know what is computed. */
 #include <stdlib.h>
 #include <string.h>
 

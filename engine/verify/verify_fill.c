@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random data of the checker. Every array is its own stream, keyed by seed, case and number of the array, so
- * that a case alone gets the same data as in a full run. Values are representable in the storage type. Knows
- * nothing of ops. */
+ * Random data of the checker. Every array has its own stream, keyed by seed, case and number of the array,
+ * so that a case that runs alone gets the same data as in a full run. Values are representable in the
+ * storage type. Knows nothing of ops. */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ uint32_t clt_verify_word(const clt_verify_stream *s, uint64_t index)
     return clt_rng_u32(s->seed, CLT_RNG_VERIFY, s->number, s->key, index);
 }
 
-#define PEAK 120.0 /* exp of it overflows f32 */
+#define PEAK 120.0 /* exp of this number overflows f32 */
 
 static double below(const clt_verify_stream *stream, size_t i, int64_t limit)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks the references: compares their gradients with central differences of their own forward direction,
- * in double precision, for a few single elements and for random directions over all elements. Needs no
+ * Checks the references: compares their gradients with central differences of their own forward pass, in
+ * double precision, for a few single elements and for random directions over all elements. Needs no
  * device. */
 #include <math.h>
 #include <stdio.h>
@@ -40,7 +40,8 @@ static double objective(const grad_check *g)
     return sum;
 }
 
-/* The slope along `direction` (NULL: of element `at` alone); *noise: a bound of its rounding error. */
+/* The slope along `direction` (NULL: of element `at` alone). *noise: a bound of the slope's rounding
+ * error. */
 static double slope(const grad_check *g, clt_ref_tensor *x, const double *direction, int64_t at, double h,
                     double *noise)
 {
@@ -124,7 +125,7 @@ static clt_status copy_of(const grad_check *g, const clt_ref_tensor *t, double *
     return CLT_OK;
 }
 
-/* Makes the reference store everything in double: if it rounded saved values to 16 bits, as kernels do, the
+/* Makes the reference store all values as doubles: if it rounded saved values to 16 bits, as kernels do, the
  * function would have steps instead of slopes. */
 static void store_exactly(clt_ref_call *call)
 {
@@ -166,7 +167,7 @@ clt_status clt_verify_grad(clt_verify_session *session, const clt_verify_subject
 {
     clt_verify_bench bench = {0}; /* without a device: only the ids of the graph are used */
     clt_verify_setup setup = CLT_VERIFY_SINGLE;
-    /* unrounded, so that no two numbers are equal: their maximum would have no derivative */
+    /* unrounded, so that no two numbers are equal: the maximum of equal numbers has no derivative */
     clt_verify_data data = {.unrounded = true};
     clt_ref_call call;
     CLT_SCOPED(clt_graph) *graph = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the checker's files share: the session (device, seed, filters), the outcome of one check, random
- * data, comparison, and the bench on which one op case runs. Only engine/verify and its tests include it. */
+ * Shared by the checker's files: the session (device, seed, filters), the outcome of one check, random data,
+ * comparison, and the bench on which one op case runs. Only engine/verify and its tests include it. */
 #ifndef ENGINE_VERIFY_VERIFY_INTERNAL_H
 #define ENGINE_VERIFY_VERIFY_INTERNAL_H
 
@@ -18,7 +18,7 @@ typedef struct clt_verify_session {
     clt_verify_summary *summary;
     ocl_device *device;   /* NULL while listing */
     ocl_device_desc desc; /* with the capability mask applied */
-    uint64_t seed, round; /* of the current case; rounds count from 1 */
+    uint64_t seed, round; /* seed and round of the current case; rounds count from 1 */
     unsigned modes;
     const char *until; /* name of the last check to run, or NULL */
     bool ended;        /* that check has run */
@@ -30,10 +30,10 @@ typedef struct clt_verify_session {
     double started;    /* time when it began, in seconds */
 } clt_verify_session;
 
-/* Where compared values lie in the device's memory: value i is element index(context, i) of `dtype`, counted
- * from byte `offset` of the buffer. */
+/* The place of compared values in the device's memory: value i is element index(context, i) of `dtype`,
+ * counted from byte `offset` of the buffer. */
 typedef struct clt_verify_source {
-    const ocl_buffer *buffer; /* NULL: the one that the last run bound to `tensor` */
+    const ocl_buffer *buffer; /* NULL: the buffer that the last run bound to `tensor` */
     int32_t tensor;
     clt_dtype dtype;
     uint64_t offset;
@@ -50,8 +50,8 @@ typedef struct clt_verify_outcome {
     clt_verify_speed speeds[CLT_VERIFY_SPEEDS];
     int n_speeds;
     /* for verify_wrong.c */
-    const clt_verify_reducer *reducer; /* NULL: failures are not reported as data */
-    clt_verify_source source;          /* of the values that are compared next */
+    const clt_verify_reducer *reducer; /* NULL: wrong values are not reported */
+    clt_verify_source source;          /* place of the values that are compared next */
     bool located, told;                /* `source` is set; the wrong values have been reported */
 } clt_verify_outcome;
 
@@ -60,7 +60,7 @@ typedef struct clt_verify_item {
     const char *subject, *name, *variant;
     unsigned mode; /* one CLT_VERIFY_* bit */
     bool small;
-    bool bf16; /* it has tensors of that type */
+    bool bf16; /* it has tensors of type bf16 */
 } clt_verify_item;
 
 /* True if the check must be run now: it passes all filters, and names are not only being listed. Sets
@@ -70,13 +70,13 @@ bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, 
  * that must end the whole run are returned. */
 clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *outcome, clt_status status);
 /* False, with outcome SKIP, if the device lost one of the capabilities `caps` that a variant is written for:
- * the driver was wrong, crashed or hung when it was probed, and would again; the engine uses another
- * variant. With `small`, also false if a CPU device lacks the capability. Always true on devices without
- * local memory, because they have no other variant. `what` names the variant: "variant lane". */
+ * the driver gave wrong results, crashed or hung in the probe, and would do so again. The engine then uses
+ * another variant. With `small`, also false if a CPU device lacks the capability. Always true on devices
+ * without local memory, because they have no other variant. `what` names the variant: "variant lane". */
 bool clt_verify_offers(const clt_verify_session *session, const char *what, uint32_t caps,
                        clt_verify_outcome *outcome);
 /* The device description with which a variant is planned. Variants for other kinds of devices accept it,
- * too, unless only the device's own variants are to be checked. */
+ * too, unless only the device's own variants must be checked. */
 ocl_device_desc clt_verify_desc(const clt_verify_session *session);
 /* Sets the outcome, unless the check has failed already. */
 void clt_verify_set(clt_verify_outcome *outcome, clt_verify_state state, const char *format, ...)
@@ -122,20 +122,21 @@ typedef enum clt_verify_case_kind {
     CLT_VERIFY_UPDATE_CASE /* clt_update_case */
 } clt_verify_case_kind;
 
-/* n compared values: at least one is wrong, or all together are. Value i is right if it is within bound[i]
- * of want[i], after subtracting storage[i], the rounding to its storage type. */
+/* n compared values of which at least one is wrong, or which are wrong only when judged together. Value i is
+ * right if it is within bound[i] of want[i], after subtracting storage[i], the rounding to its storage
+ * type. */
 typedef struct clt_verify_wrong {
     clt_verify_source source;
     const char *what; /* "written 'd x0'" */
     size_t n, at;     /* at: the worst value */
     const double *got, *want, *bound, *storage;
-    bool together; /* the two rules for all values together apply: */
+    bool together; /* two rules for all values together apply: */
     /* at most n / 100 of 100 or more values use more than half of their bound, and */
-    double mean_limit, left; /* of 16 or more the sum of squared errors <= mean_limit * sum want^2 + left */
+    double mean_limit, left; /* of 16 or more, sum of squared errors <= mean_limit * sum want^2 + left */
 } clt_verify_wrong;
 
 struct clt_verify_reducer {
-    /* Changes a copy of the case before it runs; a failure fails the check. */
+    /* Changes a copy of the case before it runs. If this fails, the check fails. */
     clt_status (*alter)(void *context, clt_verify_case_kind kind, void *copy);
     /* Called once for a check that fails by values whose place is known; everything is borrowed. */
     void (*wrong)(void *context, const clt_verify_wrong *wrong);
@@ -143,11 +144,11 @@ struct clt_verify_reducer {
 };
 
 clt_status clt_verify_alter(const clt_verify_session *session, clt_verify_case_kind kind, void *copy);
-/* Says where the values lie that are compared next. */
+/* Sets the place of the values that are compared next. */
 void clt_verify_from(clt_verify_outcome *outcome, clt_verify_source source);
-/* Reports wrong values to the reducer, with the outcome's source. */
+/* Reports wrong values to the reducer, with their place in outcome->source. */
 void clt_verify_tell(clt_verify_outcome *outcome, clt_verify_wrong *wrong);
-/* The same for element `at` of the outcome's source alone, whose error may be `bound`. */
+/* Reports a single wrong value, element `at` of outcome->source, whose error may be `bound`. */
 void clt_verify_tell_value(clt_verify_outcome *outcome, size_t at, double got, double want, double bound);
 
 /* --- fills: verify_fill.c --- */
@@ -169,7 +170,7 @@ typedef struct clt_verify_filler {
     bool unrounded;  /* real numbers keep all bits of a double, so that no two are equal */
     bool equal;      /* all numbers that would be random are CLT_VERIFY_EQUAL, or 1 */
 } clt_verify_filler;
-#define CLT_VERIFY_EQUAL 0.5772156649015329 /* sums of it, and of its square, always round in one direction */
+#define CLT_VERIFY_EQUAL 0.5772156649015329 /* its sums and its squares' sums round in one direction */
 void clt_verify_fill(double *out, size_t n, const clt_verify_filler *filler, const clt_verify_stream *stream);
 
 /* --- comparison: verify_compare.c --- */
@@ -187,12 +188,12 @@ typedef struct clt_verify_rule {
  * half of it. NaN and infinity must be equal in both. */
 void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const double *got,
                         const double *reference, size_t n, const clt_verify_rule *rule);
-/* The same for results computed from rounded intermediate values: each error may be larger by `relative`
- * times the same magnitude, and the mean squared error accordingly. */
+/* Compares results that were computed from rounded intermediate values: each error may be larger by
+ * `relative` times the same magnitude, and the mean squared error accordingly. */
 void clt_verify_compare_rounded(clt_verify_outcome *outcome, const char *what, const double *got,
                                 const double *reference, size_t n, const clt_verify_rule *rule,
                                 double relative);
-/* The same with a bound for each element, which is the unit of the reported error. `relative` bounds the
+/* Compares with a bound for each element, which is the unit of the reported error. `relative` bounds the
  * root mean squared error. */
 void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got,
                                const double *reference, const double *bound, size_t n, clt_dtype dtype,
@@ -238,7 +239,7 @@ typedef struct clt_verify_subject {
 typedef struct clt_verify_setup {
     clt_plan_mode mode; /* CHECK, or EVAL */
     int copies;         /* nodes that read the same inputs; 2: they add to gradients that have a value */
-    uint32_t want_in;   /* bits of the inputs that want a gradient, if they can have one */
+    uint32_t want_in;   /* mask of the inputs that want a gradient, if they can have one */
     bool want_params;
     bool frozen_buffers; /* the node computes as in evaluation, with the current values of its buffers */
     bool scaled;         /* losses are multiplied by a loss scale */
@@ -265,7 +266,7 @@ clt_verify_setup clt_verify_single(const clt_verify_session *session, const clt_
 /* A buffer of the device, and its content before and after a run. */
 typedef struct clt_verify_image {
     ocl_buffer *buffer;
-    size_t bytes; /* 0: there is no such buffer, and nothing is written or read */
+    size_t bytes; /* 0: there is no such buffer, and nothing is uploaded or read */
     uint8_t *before, *after;
 } clt_verify_image;
 
@@ -278,7 +279,7 @@ typedef struct clt_verify_bench {
     clt_realized *realized;
     clt_arena *arena;   /* for the images */
     clt_phase phase;    /* the running phase */
-    clt_ref_call peers; /* for records of other ranks: node, shapes of inputs, ranks */
+    clt_ref_call peers; /* context of the records of other ranks: node, shapes of inputs, ranks */
     ocl_choice tuned;   /* tunables that the case asks for */
     int copies;
     clt_node *node[CLT_VERIFY_COPIES];
@@ -308,7 +309,7 @@ void clt_verify_images_keep(const clt_verify_image *images, size_t n);        /*
 
 /* For cases with ranks: sets the number of ranks and the computed rank. */
 void clt_verify_set_ranks(const clt_op_case *c, clt_ref_call *call);
-/* Host function of a bench (its context): gives the records of other ranks. */
+/* A plan's host function that gives the records of other ranks; its context is a bench. */
 clt_status clt_verify_host(void *bench, const ocl_command *command);
 /* Sets nodes, inputs and plan of a bench for a device with the description `desc`. */
 clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject *subject,
@@ -325,7 +326,7 @@ void clt_verify_bench_clear(clt_verify_bench *bench, uint32_t pattern);
 void clt_verify_bench_put(clt_verify_bench *bench, int32_t tensor, const double *values);
 void clt_verify_bench_put_bytes(clt_verify_bench *bench, int32_t tensor, const void *bytes);
 void clt_verify_bench_get(const clt_verify_bench *bench, int32_t tensor, double *out);
-/* Where the values that `get` reads lie. */
+/* The place of the values that clt_verify_bench_get reads. */
 clt_verify_source clt_verify_bench_source(const clt_verify_bench *bench, int32_t tensor);
 /* Uploads `before`, runs the phase, reads `after`. The check fails if a byte changed outside of the tensors
  * that the phase may write. */

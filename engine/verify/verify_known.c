@@ -19,7 +19,7 @@ typedef struct known {
     clt_status (*check)(clt_verify_session *session, const struct known *known, clt_verify_outcome *outcome);
     clt_dtype dt;
     uint32_t width; /* elements per work-item */
-    bool other;     /* the second of a kernel's two forms: in work-groups, to even, or in lanes */
+    bool other;     /* a kernel's second form: work-groups, rounding to even, or lanes */
 } known;
 
 #define FRAGMENT 2 /* 16-bit elements in a word of a fragment of matrix units */
@@ -35,14 +35,14 @@ typedef struct known_kernel {
     bool even;    /* tf32: ties are rounded to even, not away from zero */
 } known_kernel;
 
-/* Tells where the value is for which the check fails: element `at` of type `dtype` of y. */
+/* Reports the wrong value: element `at` of y, of type `dtype`. */
 static void wrong_at(clt_verify_outcome *outcome, clt_dtype dtype, size_t at, double got, double want)
 {
     clt_verify_from(outcome, (clt_verify_source){.dtype = dtype});
     clt_verify_tell_value(outcome, at, got, want, 0.0);
 }
 
-/* The same of an f32 whose bits must be right, except in a NaN. */
+/* Reports a wrong f32. Its bits must be right, unless a NaN is expected. */
 static void wrong_float(clt_verify_outcome *outcome, size_t at, float got, float want)
 {
     uint32_t bits[2];
@@ -53,7 +53,7 @@ static void wrong_float(clt_verify_outcome *outcome, size_t at, float got, float
         wrong_at(outcome, CLT_U32, at, bits[0], bits[1]);
 }
 
-/* y = kernel(x), n elements; sizes in bytes. */
+/* Computes y = kernel(x) for n elements; sizes in bytes. */
 static clt_status run_kernel(clt_verify_session *session, known_kernel kernel, const void *x, size_t x_bytes,
                              void *y, size_t y_bytes, uint32_t n)
 {
@@ -261,7 +261,7 @@ static clt_status check_epilogue(clt_verify_session *session, const known *k, cl
     return CLT_OK;
 }
 
-/* Number of values for checking the rounding of f32 to the 10 bits of mantissa that matrix units use. */
+/* Number of values that check the rounding of f32 to the 10 bits of mantissa that matrix units use. */
 #define OPERANDS 4096u
 
 static clt_status check_operand(clt_verify_session *session, const known *k, clt_verify_outcome *outcome)
@@ -270,7 +270,7 @@ static clt_status check_operand(clt_verify_session *session, const known *k, clt
     const uint32_t capability = session->desc.compute_capability;
     static const uint32_t cut[4] = {0x0fffu, 0x1000u, 0x1001u, 0x0u}; /* below, at, above the middle */
     uint32_t in[OPERANDS], out[OPERANDS] = {0};
-    /* NVIDIA: the instructions, never their emulation */
+    /* on NVIDIA: the instructions, not their emulation */
     if (capability != 0 && (!makes_fragments(session, CLT_F32) || (even && capability < 90))) {
         clt_verify_set(outcome, CLT_VERIFY_SKIP, "the device does not round in this way");
         return CLT_OK;
@@ -297,7 +297,7 @@ static clt_status check_operand(clt_verify_session *session, const known *k, clt
 /* --- checksums of what is saved --- */
 
 #define SUM_CHUNK 256u
-#define SUM_WORDS (3 * SUM_CHUNK + 41) /* the last chunk is incomplete and no multiple of a vector */
+#define SUM_WORDS (3 * SUM_CHUNK + 41) /* the last chunk is incomplete and not a multiple of a vector */
 #define SUM_CHUNKS 4
 #define SUM_ITEMS 64u
 
@@ -347,7 +347,7 @@ static clt_status check_checksum(clt_verify_session *session, const known *k, cl
 
 #define FILL_BYTES 1024u
 #define FILL_FIRST 5u   /* elements */
-#define FILL_COUNT 201u /* more than a work-group has work-items, and no multiple of them */
+#define FILL_COUNT 201u /* more than the work-items of a work-group, and not a multiple of them */
 #define FILL_ITEMS 64u
 #define FILL_PATTERN 0x9e3779b1u
 
@@ -383,11 +383,11 @@ static clt_status check_fill(clt_verify_session *session, const known *k, clt_ve
 
 #define TREE_LEVELS 3
 #define TREE_MICRO (1u << TREE_LEVELS)
-#define TREE_COUNT 4133u /* more than one group has in either style, and no multiple of a vector */
+#define TREE_COUNT 4133u /* more than one group handles, and not a multiple of a vector */
 #define TREE_ARRAYS (TREE_LEVELS + 2)
 enum { TREE_VALUE, TREE_LEVEL, TREE_START = TREE_ARRAYS - 1 }; /* numbers of the arrays */
 #define TREE_FACTOR 0.3f
-#define TREE_ALIGNED (TREE_COUNT + 3) /* elements from one array to the next: arrays begin at 16 bytes */
+#define TREE_ALIGNED (TREE_COUNT + 3) /* elements between the starts of arrays, aligned to 16 bytes */
 
 typedef struct tree_case {
     clt_style style;
@@ -459,7 +459,8 @@ static clt_status check_tree_step(clt_verify_session *session, tree_case *t, boo
     return CLT_OK;
 }
 
-/* The micro-batches of a step, one after the other, with arrays aligned to vectors and with others. */
+/* Checks all micro-batches of a step, one after the other, with arrays that are aligned to vectors and with
+ * unaligned ones. */
 static clt_status check_tree(clt_verify_session *session, const known *k, clt_verify_outcome *outcome)
 {
     const clt_style style = k->other ? CLT_STYLE_LANE : CLT_STYLE_FLAT;

@@ -15,7 +15,7 @@
 #include "engine/verify/verify_internal.h"
 
 #define BATCH 2
-#define CHANNELS 18 /* of the image */
+#define CHANNELS 18 /* channels of the image */
 #define RESULTS 20  /* channels of the convolution; no vector divides them */
 #define EPSILON 1e-5
 
@@ -99,8 +99,9 @@ static clt_status run_forward(moments_run *r, const clt_verify_session *session)
     return clt_realized_run(b->realized, CLT_PHASE_FORWARD);
 }
 
-/* Rounding of the means of blocks leaves errors of about its size times the deviation in the variance; a
- * plain sum of squares would leave errors relative to the mean's square. */
+/* Compares the moments with those of the stored convolution. Rounding the means of blocks changes the
+ * variance by about the rounding error times the deviation; a plain sum of squares would have errors
+ * relative to the mean's square. */
 static clt_status judge(const moments_run *r, clt_verify_outcome *outcome)
 {
     int64_t rows = BATCH * r->c->height * r->c->width;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of ops on the device: correct results (gradients written and accumulated, each gradient alone,
- * integers that must be exact). Equal bits and speed: verify_bits.c. Knows benches and references; knows no
- * op by name. */
+ * Checks the results of ops on the device: gradients written and accumulated, each gradient alone, integers
+ * that must be exact. verify_bits.c checks equal bits and speed. Knows benches and references; knows no op
+ * by name. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static clt_status put_earlier(op_run *r)
     return CLT_OK;
 }
 
-/* Sets initial values of the loss records, to which a later micro-batch adds, unless it keeps its sums apart
+/* Sets initial values of the loss records, to which the micro-batch adds, unless it keeps its sums apart
  * (SB_FLAG_APART). */
 static void put_losses(op_run *r)
 {
@@ -104,8 +104,8 @@ typedef struct tensor_check {
     double factor;                   /* number of results that were added up */
     double extra;                    /* additional f32 roundings, beyond the op's own */
     double share;                    /* fraction of elements that must not be zero */
-    /* Times that a sum was rounded to the tensor's 16-bit type before the last store. Each has twice its
-     * rounding as limit, since few elements may use more than half of a limit. */
+    /* How many times a sum was rounded to the tensor's 16-bit type before the last store. Each time adds
+     * twice the rounding error to the limit, since only few elements may use more than half of a limit. */
     int stores;
 } tensor_check;
 
@@ -193,7 +193,7 @@ static clt_status check_forward(op_run *r)
                 CLT_TRY(check_values(r, r->bench->plan->graph->params[call->node->param[i]].tensor,
                                      call->buffer[i].data, 0.0));
         check_record(r, k);
-        /* backward starts from the outputs as stored, so that their rounding is not an error of backward */
+        /* backward starts from the stored outputs, so that their rounding does not count as its error */
         for (int i = 0; i < call->n_out; i++)
             if (call->out[i].dtype == CLT_F16 || call->out[i].dtype == CLT_BF16)
                 clt_verify_bench_get(r->bench, call->node->out[i], call->out[i].data);
@@ -291,7 +291,8 @@ static clt_status check_run(op_run *r, const clt_verify_setup *setup)
 typedef struct data_kind {
     bool integers;
     uint32_t samples_on; /* how many samples later in the global batch the micro-batch begins */
-    bool far;   /* it begins just before element 2^34, where the number of a Philox block outgrows 32 bits */
+    bool far;   /* the micro-batch begins just before element 2^34, where the number of a Philox block
+                 * exceeds 32 bits */
     bool apart; /* SB_FLAG_APART */
 } data_kind;
 

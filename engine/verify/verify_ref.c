@@ -30,7 +30,7 @@ static clt_status fill_tensor(clt_verify_data *data, const clt_graph *graph, int
         filler.fill = input->fill;
         filler.max = input->fill_max;
     } else if (t->param >= 0 && graph->params[t->param].buffer) {
-        filler.fill = CLT_FILL_POSITIVE; /* it holds variances */
+        filler.fill = CLT_FILL_POSITIVE; /* it contains variances */
     }
     stream.number += data->integers ? STREAM_INTEGERS : 0;
     CLT_TRY(new_values(data->arena, &t->shape, out));
@@ -38,8 +38,8 @@ static clt_status fill_tensor(clt_verify_data *data, const clt_graph *graph, int
     return CLT_OK;
 }
 
-/* Seeds, positions and normalisers are arbitrary, except if results must be exact. None is zero, so that the
- * check notices if one is not used. */
+/* Seeds, positions and normalisers are arbitrary, unless results must be exact. None is zero, so that the
+ * check notices if one is ignored. */
 static void make_step(clt_verify_data *data, int64_t micro_batch, clt_verify_stream stream, bool part)
 {
     uint64_t base = (clt_verify_word(&stream, 0) & 0xfffff) + 1;

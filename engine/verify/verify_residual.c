@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks dropout that also adds the residual after it, as training plans fuse the two
+ * Checks dropout fused with the sum of its result and a residual, as in training plans
  * (engine/plan/passes/fuse_residual.c): every element must be the residual plus the value that the reference
- * of dropout gives. All numbers are quarters and the scale is 2, so no rounding is allowed in any type. The
- * micro-batch begins at each of the four numbers of a Philox block. */
+ * of dropout gives. All numbers are multiples of 1/4 and the scale is 2, so no rounding is allowed in any
+ * type. Cases begin the micro-batch at each of the four numbers of a Philox block. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static clt_status make_graph(residual_run *r, clt_graph **out)
     with[1] = r->residual;
     CLT_TRY(clt_graph_add_text(graph, "add", "sum", "{}", with, 2, &sum));
     clt_graph_tensor(graph, sum->out[0])->is_output = true;
-    CLT_TRY(clt_graph_add_text(graph, "bias", "bias", "{}", sum->out, 1, &bias)); /* something to train */
+    CLT_TRY(clt_graph_add_text(graph, "bias", "bias", "{}", sum->out, 1, &bias)); /* a parameter to train */
     with[0] = bias->out[0];
     with[1] = target;
     CLT_TRY(clt_graph_add_text(graph, "l1", "loss", "{}", with, 2, &loss));

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The worker's side of checks in worker processes; verify_workers.c is the parent's side. A worker asks
- * before it runs the checks of a case, and names each check before it runs it. Lines that it writes:
- *     device ...                          the device is open (clt_verify_say_device)
- *     claim PASS INDEX SUBJECT CASE       may I run the checks of this case?
- *     begin INDEX NAME                    this check starts
- *     speed WHAT NS BYTES FLOPS           it has timed this
- *     end STATE ERROR LIMIT MS BITS REASON it has ended
- *     done MATCHED                        there is nothing left to do
- *     error STATUS TEXT                   no check can be run any more
+ * The worker's side of checks in worker processes; verify_workers.c is the parent's side. A worker claims a
+ * case before it runs the checks of the case, and names each check before it runs the check. Lines that a
+ * worker writes:
+ *     device ... the device is open (clt_verify_say_device) claim PASS INDEX SUBJECT CASE may I run the
+ *     checks of this case? begin INDEX NAME this check starts speed WHAT NS BYTES FLOPS the check has timed
+ *     this end STATE ERROR LIMIT MS BITS REASON the check has ended done MATCHED there is nothing left to do
+ *     error STATUS TEXT no check can be run any more
  *
  * The parent answers a claim with "take FROM ROUND", the first index to run and the round, whose seed the
  * case gets, or "leave". */
@@ -23,10 +21,10 @@
 /* State that the callbacks share. */
 typedef struct worker {
     clt_status said;   /* status of writing to the parent; after an error the parent no longer reads */
-    char op_case[256]; /* the last case asked for, with its subject and pass */
-    bool ours;         /* the parent's answer: run it */
+    char op_case[256]; /* the case claimed last, with its subject and pass */
+    bool ours;         /* the parent's answer: run the case */
     uint64_t from;     /* first check to run */
-    uint64_t round;    /* whose data it gets */
+    uint64_t round;    /* the round whose data the case gets */
     char *line;        /* the line that contains the answer */
     size_t size;
 } worker;

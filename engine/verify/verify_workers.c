@@ -5,8 +5,8 @@
  * each watched by a thread, because compiling kernels takes most of the time, and a driver whose compiler
  * holds a lock (PoCL) uses one core per process. A case is given to the first worker that asks for it. In
  * its first pass over the list a worker gets subjects that no other worker has begun, because cases of one
- * op often share kernels; in its second pass it gets any cases that are left. With an end in time it then
- * gets its own cases again and again, whose programs it has built, each time with fresh data. */
+ * op often share kernels; in its second pass it gets any cases that are left. If the run has an end in time,
+ * it then repeats its own cases, whose programs it has built, each time with fresh data. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,11 +18,11 @@
 #include "engine/host/find_program.h"
 #include "engine/verify/verify_internal.h"
 
-#define OPEN_SECONDS 1200.0 /* limit until the first check: the device may have to be probed first */
-#define SEND_SECONDS 60.0   /* limit for a worker to read one line */
+#define OPEN_SECONDS 1200.0 /* seconds until the first check, since the device may have to be probed first */
+#define SEND_SECONDS 60.0   /* seconds in which a worker must read one line */
 #define MAX_WORKERS 16
 #define GPU_WORKERS 4 /* each worker has its own context in the device's memory */
-/* the same for a device with this much memory in a host with this many cores */
+/* the limit instead, for a device with this much memory in a host with this many cores */
 #define LARGE_GPU_WORKERS 8
 #define LARGE_GPU_BYTES (UINT64_C(32) << 30)
 #define LARGE_GPU_CORES 8
@@ -32,9 +32,9 @@
 typedef struct share {
     char *name;
     int worker;           /* number of the worker */
-    bool resumes;         /* the worker died in this case: it continues with check `from` */
-    uint64_t from, round; /* how often workers were given it */
-    bool tells;           /* not every check of it is skipped */
+    bool resumes;         /* the worker died in this case: its successor continues with check `from` */
+    uint64_t from, round; /* round: how many times workers were given it */
+    bool tells;           /* at least one of its checks is not skipped */
 } share;
 
 typedef struct shares {
@@ -66,7 +66,7 @@ typedef struct watcher {
     bool running, done, opened;
     int ended;      /* number of checks that this process has finished */
     bool helped;    /* one of its processes has opened the device */
-    bool left;      /* it has given up: other workers do the rest */
+    bool left;      /* the thread has given up: other workers do the rest */
     uint64_t index; /* of the current or last check */
     uint64_t round; /* of the current case */
     char name[256], op_case[256];
@@ -118,7 +118,7 @@ static void drop(shares *list)
     free(list->items);
 }
 
-/* Whether the worker gets a case again: to go on after the check in which its process died, or in a later
+/* True if the worker gets a case again: to continue after the check in which its process died, or in a later
  * pass for another round. */
 static bool again(const watcher *w, share *have, int pass)
 {
@@ -425,7 +425,7 @@ static clt_status run_workers(supervisor *s, int jobs)
             count = s->opened && !s->failed ? wanted(s, jobs) : 1;
         pthread_mutex_unlock(&s->lock);
     }
-    if (status != CLT_OK && n > 0) { /* go on with fewer workers */
+    if (status != CLT_OK && n > 0) { /* continue with fewer workers */
         clt_error_clear();
         status = CLT_OK;
     }

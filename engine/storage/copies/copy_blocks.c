@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Moves blocks of objects between server and folder. A block belongs to one of three kinds of processes: one
- * that fetches or evicts it (it has the range of the file for itself), any number that read it (they share
- * the range), or none. A block whose sum is not 0 is whole, or was when it was written: a process compares
- * the sum once before it uses the block. */
+ * Fetches blocks of objects into the folder and evicts them. Either one process fetches or evicts a block
+ * (it has the lock on the block's range of the file for itself), or any number of processes read the block
+ * (they share the lock), or none uses it. A block whose checksum is not 0 was whole when it was written; a
+ * process compares the checksum once before it uses the block. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,11 +15,11 @@
 #include "engine/files/fileio_error.h"
 #include "engine/storage/copies/copies_internal.h"
 
-#define PIECE 65536       /* bytes that are read at a time to compare a sum */
-#define OTHER_SECONDS 600 /* how long another process may work on a block */
-#define OTHER_TURN 0.02   /* seconds between two looks whether it has finished */
-#define READERS_SECONDS 1 /* how long others may read a damaged block until it is mended beside them */
-#define ROOM_TRIES 3      /* how often room is made on a full disk */
+#define PIECE 65536       /* bytes that are read at a time to compute a checksum */
+#define OTHER_SECONDS 600 /* how long this process waits for another one that fetches a block */
+#define OTHER_TURN 0.02   /* seconds between two checks whether that process has finished */
+#define READERS_SECONDS 1 /* after this time a damaged block is repaired although other processes hold it */
+#define ROOM_TRIES 3      /* attempts to write a block on a full disk, with making room in between */
 
 /* --- locks --- */
 
@@ -53,7 +53,7 @@ static void unlock_block(const clt_remote_file *c, uint64_t block)
 
 /* --- checking --- */
 
-/* The sum of a block, which is never 0. */
+/* The checksum of a block. It is never 0. */
 static uint64_t finish_sum(const clt_hash64_state *state)
 {
     uint64_t sum = clt_hash64_end(state);
@@ -80,7 +80,7 @@ static clt_status sum_of_file(const clt_remote_file *c, uint64_t block, uint64_t
     return CLT_OK;
 }
 
-/* Whether a block is in the file, and whole. The caller has locked it. */
+/* True if a block is in the file and whole. The caller has locked it. */
 static bool is_whole(const clt_remote_file *c, uint64_t block)
 {
     uint64_t sum = 0, known = atomic_load(&c->sums[block]);
@@ -91,7 +91,7 @@ static bool is_whole(const clt_remote_file *c, uint64_t block)
     return known != 0 && sum == known;
 }
 
-/* clt_block_check, which also tells whether the lock was given: no process fetches the block. */
+/* clt_block_check, which also sets *given: the lock was granted, so no process fetches the block. */
 static clt_status check_block(const clt_remote_file *c, uint64_t block, bool *here, bool *given)
 {
     *here = *given = false;
@@ -110,7 +110,7 @@ clt_status clt_block_check(clt_remote_file *c, uint64_t block, bool *here)
 
 /* --- fetching --- */
 
-/* Writes a block to its place; on a full disk room is made first. */
+/* Writes a block to its place in the file; on a full disk it makes room and tries again. */
 static clt_status write_block(const clt_remote_file *c, uint64_t block, const void *data)
 {
     uint64_t size = clt_block_size(c, block);
@@ -130,7 +130,7 @@ static int64_t room_of(const clt_remote_file *c, uint64_t block)
     return (int64_t)(block == 0 ? bytes + CLT_COPY_PAGE : bytes);
 }
 
-/* Writes the object's bytes to a block and notes their sum. */
+/* Writes the object's bytes to a block and stores their checksum. */
 static clt_status bring_block(clt_remote_file *c, uint64_t block, void *buffer)
 {
     uint64_t size = clt_block_size(c, block);
@@ -148,7 +148,7 @@ static clt_status bring_block(clt_remote_file *c, uint64_t block, void *buffer)
 static clt_status fill_block(clt_remote_file *c, uint64_t block, void *buffer)
 {
     clt_copies_make_room(clt_block_size(c, block));
-    clt_copies_add_bytes(room_of(c, block)); /* before it is there, since other threads do the same */
+    clt_copies_add_bytes(room_of(c, block)); /* before writing, so that other threads see it */
     clt_status status = bring_block(c, block, buffer);
     if (status != CLT_OK)
         clt_copies_add_bytes(-room_of(c, block));
@@ -162,7 +162,8 @@ static void tell_damage(const clt_remote_file *c)
              clt_copy_name(c, name, sizeof name));
 }
 
-/* Called with the block locked for this process alone: fetches it unless it is there by now. */
+/* Called with the block locked for this process alone. Fetches it, unless another process has done so by
+ * now. */
 static clt_status fill_or_find(clt_remote_file *c, uint64_t block, void *buffer)
 {
     if (is_whole(c, block))
@@ -174,8 +175,8 @@ static clt_status fill_or_find(clt_remote_file *c, uint64_t block, void *buffer)
     return fill_block(c, block, buffer);
 }
 
-/* Mends a damaged block that other processes read and do not release: they keep their locks, and the bytes of
- * the object are written over the ones that they read. *here false: another process fetches it by now. */
+/* Repairs a damaged block that other processes read and do not release: writes the object's bytes over it
+ * while they keep their locks. *here false: another process is fetching the block by now. */
 static clt_status mend_block(clt_remote_file *c, uint64_t block, void *buffer, bool *here)
 {
     CLT_TRY(lock_block(c, block, F_RDLCK, here));
@@ -188,7 +189,7 @@ static clt_status mend_block(clt_remote_file *c, uint64_t block, void *buffer, b
     return status;
 }
 
-/* Another process has the block: it fetches it, or it reads a block that is damaged. */
+/* Waits a moment for another process, which fetches the block or reads it although it is damaged. */
 static clt_status wait_for_other(const clt_remote_file *c, double begin, const atomic_bool *closing)
 {
     char name[1200];
@@ -207,7 +208,7 @@ static clt_status wait_for_other(const clt_remote_file *c, double begin, const a
 clt_status clt_block_fetch(clt_remote_file *c, uint64_t block, void *buffer, const atomic_bool *closing)
 {
     bool here = false, alone = false, given = false;
-    double begin = clt_now(), read_since = begin; /* since when others only read it */
+    double begin = clt_now(), read_since = begin; /* since when other processes only read the block */
     while (!alone) {
         CLT_TRY(check_block(c, block, &here, &given));
         if (!given)
@@ -230,8 +231,8 @@ clt_status clt_block_fetch(clt_remote_file *c, uint64_t block, void *buffer, con
 
 /* --- evicting --- */
 
-/* Called with the lock held. Returns the copy and the number of the block that was read longest ago and that
- * nobody reads at the moment; NULL: every block is being read. */
+/* Called with the lock of copies held. Finds the least recently read block that nobody reads at the moment:
+ * returns its copy and sets *block. NULL: every block is being read. */
 static clt_remote_file *oldest(uint64_t *block)
 {
     clt_remote_file *found = NULL;
@@ -245,10 +246,10 @@ static clt_remote_file *oldest(uint64_t *block)
     return found;
 }
 
-static atomic_bool keeps_all; /* the file system cannot free a part of a file */
+static atomic_bool keeps_all; /* eviction is impossible: the file system cannot free a part of a file */
 
-/* Removes a block from the file, unless other processes read it. In any case this process no longer holds
- * it. */
+/* Removes a block from the file, unless other processes read it. In any case this process releases its
+ * lock. */
 static void drop_block(const clt_remote_file *c, uint64_t block)
 {
     uint64_t size = clt_align_up(clt_block_size(c, block), CLT_COPY_PAGE), from = block * CLT_COPY_BLOCK;
@@ -259,7 +260,7 @@ static void drop_block(const clt_remote_file *c, uint64_t block)
         uint64_t sum = atomic_exchange(&c->sums[block], 0);
         dropped = fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)size) == 0;
         if (!dropped) {
-            atomic_store(&c->sums[block], sum); /* the bytes stayed */
+            atomic_store(&c->sums[block], sum); /* the bytes are still in the file */
             atomic_store(&keeps_all, true);
             CLT_WARN("the folder of copies may grow beyond storage.cache_gb, because the disk of '%s' cannot "
                      "free a part of a file",
@@ -285,7 +286,7 @@ void clt_blocks_drop(uint64_t bytes)
         drop_block(c, block);
         pthread_mutex_lock(&clt_copies_lock);
         c->state[block] = CLT_BLOCK_AWAY;
-        done += clt_block_size(c, block); /* a block that other processes read stays until they release it */
+        done += clt_block_size(c, block); /* also one that other processes read: they free it */
         clt_copy_unref(c);
         pthread_cond_broadcast(&clt_copies_arrived);
     }

@@ -17,7 +17,7 @@
 #include "engine/storage/copies/copies_internal.h"
 
 #define PINS_KEPT UINT16_MAX /* instead of a number of pins: pinned until the copy is closed */
-#define REPORT_SECONDS 10.0  /* between two lines of the log about a wait */
+#define REPORT_SECONDS 10.0  /* between two log lines about the same wait */
 
 pthread_mutex_t clt_copies_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t clt_copies_arrived = PTHREAD_COND_INITIALIZER;
@@ -50,7 +50,8 @@ const char *clt_copy_name(const clt_remote_file *c, char *text, size_t size)
 
 /* --- opening --- */
 
-/* Every copy that is open has a descriptor, for its locks: the process takes as many as it may. */
+/* Raises the process's limit of descriptors to the maximum, because every open copy needs a descriptor for
+ * its locks. False: the limit cannot be raised. */
 static bool may_open_more(void)
 {
     struct rlimit limit;
@@ -60,7 +61,7 @@ static bool may_open_more(void)
     return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
-/* Opens a file of the folder, which is made if it is missing, with its whole size. */
+/* Opens a file of the folder; a missing file is created, and the file gets its whole size. */
 static clt_status open_sized(const char *path, uint64_t size, int *fd)
 {
     struct stat info;
@@ -93,8 +94,8 @@ static clt_status map_sums(clt_remote_file *c)
     return CLT_OK;
 }
 
-/* Opens the data file and marks it as being in use. A process that makes room may remove it before the mark
- * is there; then it is made anew. */
+/* Opens the data file and marks it as in use by a lock. If a process that makes room has removed the file
+ * before it is locked, it is created again. */
 static clt_status open_data(clt_remote_file *c)
 {
     for (;;) {
@@ -116,7 +117,7 @@ static void free_copy(clt_remote_file *c)
     if (c->sums)
         (void)munmap((void *)c->sums, c->blocks * sizeof *c->sums);
     if (c->fd >= 0)
-        (void)close(c->fd); /* its locks go with it */
+        (void)close(c->fd); /* releases the locks as well */
     free(c->path);
     free(c->state);
     free(c->pins);
@@ -139,7 +140,8 @@ static clt_status fill_copy(clt_remote_file *c)
     return clt_alloc(&c->used, c->blocks, sizeof *c->used, "the blocks of a copy");
 }
 
-/* Called with the lock held: the open copy of an object, for one more user; NULL: it is not open. */
+/* Called with the lock held. Returns the open copy of an object after counting one more user; NULL: it is
+ * not open. */
 static clt_remote_file *open_copy(const clt_place *place, size_t object)
 {
     clt_remote_file *c = place->copies[object];
@@ -148,7 +150,7 @@ static clt_remote_file *open_copy(const clt_place *place, size_t object)
     return c;
 }
 
-/* Files are opened without the lock, since making room for them takes it. */
+/* Opens the files without the lock of copies, since making room for them takes that lock. */
 clt_status clt_copy_open(clt_place *place, size_t object, clt_remote_file **out)
 {
     pthread_mutex_lock(&clt_copies_lock);
@@ -225,14 +227,14 @@ static __thread struct {
     size_t count, capacity;
 } pins;
 
-/* Called with the lock held; the block is here. */
+/* Called with the lock held and the block in the file. */
 static clt_status pin_block(clt_remote_file *c, uint64_t block)
 {
     c->used[block] = ++clt_copies_ticks;
     for (size_t i = pins.count; i > 0 && i + 4 > pins.count; i--)
         if (pins.list[i - 1].copy == c && pins.list[i - 1].block == block)
             return CLT_OK;
-    if (c->pins[block] >= PINS_KEPT - 1) /* more readers than can be counted: it stays */
+    if (c->pins[block] >= PINS_KEPT - 1) /* too many readers to count */
         c->pins[block] = PINS_KEPT;
     if (c->pins[block] == PINS_KEPT)
         return CLT_OK;
@@ -243,7 +245,7 @@ static clt_status pin_block(clt_remote_file *c, uint64_t block)
     return CLT_OK;
 }
 
-/* Ends the pins of this thread from `first` on. */
+/* Releases this thread's pins from number `first` on. */
 static void unpin_from(size_t first)
 {
     if (pins.count > first) {
@@ -296,7 +298,8 @@ static clt_status wait_for(clt_remote_file *c, uint64_t block)
     return CLT_OK;
 }
 
-/* Called with the lock held. Checks a block of the folder in this thread, without the lock. */
+/* Checks a block that is in the file, in this thread. Called with the lock held, but releases it
+ * meanwhile. */
 static clt_status check_block(clt_remote_file *c, uint64_t block)
 {
     bool here = false;
@@ -309,7 +312,7 @@ static clt_status check_block(clt_remote_file *c, uint64_t block)
     return status;
 }
 
-/* Called with the lock held: fetches the block if needed, and pins it. The caller prevents its eviction
+/* Called with the lock held. Has the block fetched if needed, and pins it. The caller keeps the copy open
  * meanwhile. */
 static clt_status bring_block(clt_remote_file *c, uint64_t block)
 {
@@ -356,7 +359,7 @@ static clt_status need(clt_remote_file *c, uint64_t from, uint64_t size)
     CLT_LOCKED(&clt_copies_lock);
     size = from >= c->size ? 0 : size < c->size - from ? size : c->size - from;
     uint64_t first = from / CLT_COPY_BLOCK, end = size ? (from + size - 1) / CLT_COPY_BLOCK + 1 : first;
-    for (uint64_t b = first; b < end; b++) /* all together, before the first wait */
+    for (uint64_t b = first; b < end; b++) /* queues all blocks together, before waiting for the first */
         if (end - first > 1 && c->state[b] == CLT_BLOCK_AWAY && atomic_load(&c->sums[b]) == 0)
             CLT_TRY(clt_lanes_add(c, b, true));
     for (uint64_t b = first; b < end; b++)
@@ -392,8 +395,8 @@ static void release(clt_remote_file *c)
     clt_copy_unref(c);
 }
 
-/* Opens the data file for reading, not by its name, which may be gone or another file's once somebody has
- * cleared the folder. */
+/* Opens the data file again for reading, through its descriptor: if somebody has cleared the folder, its
+ * name may be gone or belong to another file. */
 static clt_status open_again(const clt_remote_file *c, int *fd)
 {
     char path[64];
@@ -404,8 +407,8 @@ static clt_status open_again(const clt_remote_file *c, int *fd)
     return *fd >= 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "opening the copy '%s'", c->path);
 }
 
-/* Opens the data file for reading, and locks its first `bytes` bytes so that no process evicts them; *whole:
- * all blocks are in it. */
+/* Opens the data file for reading, and locks its first `bytes` bytes so that no process evicts them. *whole:
+ * all blocks of these bytes are in the file; otherwise it is closed again. */
 static clt_status open_locked(clt_remote_file *c, uint64_t bytes, int *fd, bool *whole)
 {
     bool taken = false;
@@ -455,7 +458,7 @@ static clt_status hold(const char *path, clt_status code, clt_remote_file **out,
     CLT_LOCKED(&clt_copies_lock);
     (*out)->ahead = clt_copies_now().fetch_all_ahead;
     if ((*out)->ahead && clt_lanes_wake() != CLT_OK)
-        clt_error_clear(); /* a reader that needs a block reports why */
+        clt_error_clear(); /* a reader that needs a block tries again and reports the reason */
     return CLT_OK;
 }
 
@@ -494,11 +497,11 @@ clt_status clt_copies_use(const clt_copies_options *o)
     clt_remote_files_use(&functions);
     if (!o)
         return CLT_OK;
-    CLT_LOCKED(&clt_copies_lock); /* it guards `kept`, too */
+    CLT_LOCKED(&clt_copies_lock); /* guards `kept`, too */
     clt_copies_options now = clt_copies_now();
     const char **texts[] = {&now.s3.endpoint, &now.s3.region, &now.s3.allow_http, &now.folder};
     const char *given[] = {o->s3.endpoint, o->s3.region, o->s3.allow_http, o->folder};
-    static clt_arena *kept; /* of all texts so far, which places may use */
+    static clt_arena *kept; /* holds all texts so far, because places may still use old ones */
     const char *folder = now.folder;
     if (!kept)
         CLT_TRY(clt_arena_create(&kept));
@@ -510,7 +513,7 @@ clt_status clt_copies_use(const clt_copies_options *o)
             *texts[i] = copy;
         }
     bool other = now.gigabytes != o->gigabytes || strcmp(folder, now.folder) != 0;
-    if (other && !clt_copies_open) /* the config itself may have been read through another folder */
+    if (other && !clt_copies_open) /* the config may have been read through the old folder */
         clt_copies_leave_folder();
     now.gigabytes = o->gigabytes;
     now.fetch_all_ahead = o->fetch_all_ahead;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The folder of copies: names of files, how much it holds, and which files go when it is full. A file
- * "usage", which all processes map, counts its bytes; a process that is alone counts them anew. */
+ * The folder of copies: names the files, counts their bytes, and decides which files are removed when it is
+ * full. A file "usage", which all processes map, holds the number of bytes; a process that is the only user
+ * of the folder counts them anew. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,18 +21,18 @@
 #include "engine/files/sha256.h"
 #include "engine/storage/copies/copies_internal.h"
 
-#define LOOK_SECONDS 10.0 /* between two looks at all files of the folder */
-#define DISK_SECONDS 1.0  /* between two looks at what is free on the disk */
+#define LOOK_SECONDS 10.0 /* between two scans of all files in the folder */
+#define DISK_SECONDS 1.0  /* between two measurements of the disk's free space */
 #define LEAST_ROOM (4 * CLT_COPY_PAGE)
-#define LEAST_HELD ((int64_t)(2 * CLT_COPY_LANES * CLT_COPY_BLOCK)) /* bytes that may be held on any disk */
+#define LEAST_HELD ((int64_t)(2 * CLT_COPY_LANES * CLT_COPY_BLOCK)) /* bytes, allowed on any disk */
 #define COUNT_TURNS 500
-#define COUNT_TURN 20000 /* microseconds between two looks whether another process has counted */
+#define COUNT_TURN 20000 /* microseconds between two checks whether another process has finished counting */
 #define NAME_LENGTH 32   /* hexadecimal digits of a name */
 
 static pthread_mutex_t folder_lock = PTHREAD_MUTEX_INITIALIZER; /* may be taken while copies' lock is held */
 static char *folder;
 static _Atomic int64_t *usage;        /* bytes in the folder, shared with other processes */
-static double looked = -LOOK_SECONDS; /* when a look at all files found nothing to remove */
+static double looked = -LOOK_SECONDS; /* time of the last scan that found nothing to remove */
 static int usage_fd = -1;
 
 /* --- what is there --- */
@@ -72,7 +73,7 @@ static clt_status look_at(const char *inner, kept_files *out)
         if (stat(path, &info) != 0)
             continue;
         CLT_TRY(clt_grow(&out->file, &out->capacity, out->count + 1, sizeof *out->file, "copies"));
-        /* as clt_copies_add_bytes counts: each file of sums, which is small, with its one page */
+        /* counted as in clt_copies_add_bytes: plus one page for the small file of checksums */
         out->file[out->count++] =
             (kept_file){CLT_TAKE(path), (int64_t)info.st_blocks * 512 + CLT_COPY_PAGE, info.st_mtim};
     }
@@ -106,7 +107,7 @@ static clt_status count_all(int64_t *bytes)
     return status;
 }
 
-/* Maps the counter, and counts anew if no other process uses the folder. */
+/* Maps the counter, and counts the bytes anew if no other process uses the folder. */
 static clt_status map_usage(int fd, const char *path)
 {
     bool alone = false, shared = false;
@@ -123,7 +124,7 @@ static clt_status map_usage(int fd, const char *path)
     usage = memory;
     if (alone)
         atomic_store(usage, bytes);
-    for (int i = 0; !shared && i < COUNT_TURNS; i++) { /* while another process counts */
+    for (int i = 0; !shared && i < COUNT_TURNS; i++) { /* waits while another process counts */
         if (i > 0)
             (void)usleep(COUNT_TURN);
         CLT_TRY(clt_range_lock(fd, path, F_RDLCK, 0, 1, &shared));
@@ -138,7 +139,7 @@ static clt_status open_usage(void)
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return clt_fail_errno(CLT_ESTORAGE, errno, "opening '%s'", path);
-    clt_status status = map_usage(fd, path); /* then it stays open for its lock */
+    clt_status status = map_usage(fd, path); /* success: the file stays open for its lock */
     if (status != CLT_OK)
         (void)close(fd);
     else
@@ -170,7 +171,7 @@ clt_status clt_copy_path(const clt_place *place, const clt_s3_object *object, ch
     CLT_SCOPED(clt_str) identity = {0};
     CLT_SCOPED(clt_str) path = {0};
     CLT_LOCKED(&folder_lock);
-    if (!object->etag[0]) /* an object that replaces this one would be read from the copy of this one */
+    if (!object->etag[0]) /* a newer object would be read from the copy of the old one */
         CLT_FAIL(
             CLT_ESTORAGE,
             "s3://%s/%s: the server gives no version (ETag, of at most %d characters) of this object, so "
@@ -197,8 +198,9 @@ void clt_copies_add_bytes(int64_t bytes)
     atomic_fetch_add(usage, bytes);
 }
 
-/* The most that the folder may hold now. A twentieth of the disk stays free, 20 GB at most, for checkpoints
- * and other programs, which may have filled it meanwhile. A little may be held in any case. */
+/* The most bytes that the folder may hold now. A twentieth of the disk, 20 GB at most, stays free for
+ * checkpoints and other programs. LEAST_HELD bytes are allowed even if other programs have filled the
+ * disk. */
 static int64_t limit_now(void)
 {
     static _Atomic int64_t known;
@@ -225,7 +227,7 @@ bool clt_copies_have_room(uint64_t bytes)
     return atomic_load(usage) + (int64_t)bytes <= limit_now();
 }
 
-/* Removes a copy that no process has open. Returns how many bytes that gives back. */
+/* Removes a copy, unless a process has it open. Returns how many bytes became free. */
 static int64_t remove_unused(const kept_file *file)
 {
     struct stat mine, there;
@@ -236,11 +238,13 @@ static int64_t remove_unused(const kept_file *file)
     if (fd < 0 || sums.failed ||
         clt_range_lock(fd, file->path, F_WRLCK, CLT_COPY_IN_USE, 1, &taken) != CLT_OK || !taken)
         return 0;
-    /* another process may have removed it and a third one made it anew before the lock was here */
+    /* before the lock was granted, another process may have removed the file and a third one created it
+     * again */
     if (fstat(fd, &mine) != 0 || stat(file->path, &there) != 0 || mine.st_ino != there.st_ino ||
         mine.st_dev != there.st_dev)
         return 0;
-    /* a process that opens them now sees that the data file has no name any more, and makes both anew */
+    /* a process that opens the two files now sees that the data file has been removed, and creates both
+     * again */
     (void)unlink(sums.text);
     if (unlink(file->path) != 0)
         return 0;
@@ -256,8 +260,8 @@ static int by_time(const void *a, const void *b)
     return x->tv_nsec < y->tv_nsec ? -1 : x->tv_nsec > y->tv_nsec;
 }
 
-/* Removes the copies that were used longest ago until they are `bytes` fewer. Returns how many went. full: it
- * looks also if a look shortly before has found nothing. */
+/* Removes the least recently used copies until `bytes` bytes are gone. Returns how many bytes are gone.
+ * full: scans the folder even if a scan shortly before has found nothing to remove. */
 static int64_t remove_oldest(int64_t bytes, bool full)
 {
     kept_files files = {0};
@@ -277,9 +281,10 @@ static int64_t remove_oldest(int64_t bytes, bool full)
     return gone;
 }
 
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* each thread sees what the one before has done */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* for making room one thread at a time */
 
-/* Removes unused copies for `bytes` more. Returns how many bytes there are still too many. */
+/* Removes unused copies so that `bytes` more bytes fit. Returns by how many bytes the limit would still be
+ * exceeded. */
 static int64_t remove_unused_for(uint64_t bytes)
 {
     int64_t limit = limit_now(), excess = atomic_load(usage) + (int64_t)bytes - limit;

@@ -13,13 +13,13 @@ typedef struct item {
     uint64_t block;
 } item;
 
-/* A queue in a ring; it holds references to its copies. */
+/* A queue in a ring buffer; it holds a reference to the copy of each item. */
 typedef struct queue {
     item *items;
     size_t first, count, capacity;
 } queue;
 
-static queue demanded, wanted; /* the lock of copies guards all of this file */
+static queue demanded, wanted; /* the lock of copies guards all variables of this file */
 static clt_thread *lanes[CLT_COPY_LANES];
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 static bool running;
@@ -48,13 +48,13 @@ static bool pop(queue *q, item *out)
         q->count--;
         if (out->copy->state[out->block] == CLT_BLOCK_QUEUED)
             return true;
-        clt_copy_unref(out->copy); /* it was in both queues */
+        clt_copy_unref(out->copy); /* the block was in both queues and has been fetched */
     }
     return false;
 }
 
-/* The next block of a copy that is fetched from beginning to end. *full: a copy for which there is no
- * room. */
+/* Finds the next block of a copy that is fetched from beginning to end. *full: a copy whose next block does
+ * not fit into the folder. */
 static bool next_ahead(item *out, clt_remote_file **full)
 {
     *full = NULL;
@@ -75,7 +75,7 @@ static bool next_ahead(item *out, clt_remote_file **full)
     return false;
 }
 
-/* Fetches one block; the reference of the queue ends with it. */
+/* Fetches one block and releases the queue's reference. */
 static void serve(const item *i, void *buffer, bool somebody_waits)
 {
     clt_remote_file *c = i->copy;
@@ -83,7 +83,7 @@ static void serve(const item *i, void *buffer, bool somebody_waits)
     pthread_mutex_unlock(&clt_copies_lock);
     clt_error error;
     clt_error_take(clt_block_fetch(c, i->block, buffer, &closing), &error);
-    clt_copies_make_room(0); /* other threads may have fetched at the same time */
+    clt_copies_make_room(0); /* other threads may have exceeded the limit at the same time */
     pthread_mutex_lock(&clt_copies_lock);
     c->state[i->block] = error.status == CLT_OK ? CLT_BLOCK_HERE : CLT_BLOCK_AWAY;
     c->used[i->block] = ++clt_copies_ticks; /* a block counts as read when it arrives */
@@ -95,14 +95,14 @@ static void serve(const item *i, void *buffer, bool somebody_waits)
     clt_copy_unref(c);
 }
 
-/* Gives a copy that is fetched to its end room from copies that no process uses. */
+/* Makes room for a copy that is fetched to its end by removing copies that no process uses. */
 static void serve_full(clt_remote_file *c)
 {
     clt_copy_ref(c);
     pthread_mutex_unlock(&clt_copies_lock);
     bool room = clt_copies_remove_unused(CLT_COPY_BLOCK);
     pthread_mutex_lock(&clt_copies_lock);
-    c->ahead = c->ahead && room; /* else the data does not fit: it comes as it is read */
+    c->ahead = c->ahead && room; /* false: the data does not fit, so only blocks that are read are fetched */
     clt_copy_unref(c);
 }
 
@@ -124,7 +124,7 @@ static void *fetch(void *context)
     return NULL;
 }
 
-/* Ends the threads before the libraries that they use end. */
+/* Ends the threads before the libraries that they use are finalized. */
 static void stop(void)
 {
     clt_thread *threads[CLT_COPY_LANES];
@@ -162,7 +162,7 @@ clt_status clt_lanes_wake(void)
     CLT_TRY(start(&lanes[0]));
     for (int i = 1; i < CLT_COPY_LANES; i++)
         if (start(&lanes[i]) != CLT_OK)
-            clt_error_clear(); /* fewer do as well */
+            clt_error_clear(); /* fewer threads are enough */
     running = true;
     registered = registered || atexit(stop) == 0;
     return CLT_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Addresses that were listed, and what lies at a path: files, folders, patterns. It fetches no content. */
+ * Addresses that were listed, and lookups in their lists: files, folders, patterns. Fetches no content. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "engine/storage/copies/copies_internal.h"
 
 static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER; /* held while an address is listed */
-static clt_place *_Atomic places;                               /* they live as long as the process */
+static clt_place *_Atomic places;                               /* places live as long as the process */
 
 /* Length of an address without '/' at its end. */
 static size_t trimmed(const char *path)
@@ -89,12 +89,12 @@ static clt_place *add_place(const char *path)
     p->options = clt_copies_now().s3;
     p->where = hash_of_server(&p->options);
     p->next = atomic_load(&places);
-    atomic_store(&places, p); /* before it is listed, so that its requests can be ended */
+    atomic_store(&places, p); /* set before listing begins, so that its requests can be cancelled */
     clt_error_take(list_place(p), &p->failure);
     return p;
 }
 
-/* Whether the path is the place's address or, unless that is a file, lies below it. */
+/* True if the path is the place's address or, unless the place is a file, is below it. */
 static bool covers(const clt_place *p, const char *path, size_t length)
 {
     size_t n = strlen(p->address);
@@ -116,13 +116,13 @@ clt_place *clt_place_of(const char *path)
 
 void clt_places_cancel(void)
 {
-    /* without the lock, which is held while a server is asked */
+    /* without the lock, which is held while a server is being listed */
     for (clt_place *p = atomic_load(&places); p; p = p->next)
         if (atomic_load(&p->s3))
             clt_s3_cancel(atomic_load(&p->s3));
 }
 
-/* --- looking --- */
+/* --- lookups --- */
 
 /* The first object whose key is not before `key`. */
 static size_t first_from(const clt_place *p, const char *key, size_t length)
@@ -147,7 +147,8 @@ int64_t clt_place_find(const clt_place *p, const char *path)
     return at < p->objects.count && strcmp(p->objects.object[at].key, key) == 0 ? (int64_t)at : -1;
 }
 
-/* The first object below a folder; -1: there is none. *length: bytes of its key up to the '/' and with it. */
+/* The first object below a folder; -1: there is none. *length: bytes of the folder's key with '/' at its
+ * end. */
 static int64_t first_below(const clt_place *p, const char *folder, size_t *length)
 {
     char key[CLT_S3_KEY + 1];
@@ -211,7 +212,7 @@ clt_status clt_place_names(const char *folder, clt_file_list *out)
             CLT_TRY(clt_file_list_add(out, strndup(name, n)));
     }
     clt_file_list_sort(out, 0);
-    size_t kept = 0; /* "a" and "a/b" give the same name, and "a-b" may stand between them */
+    size_t kept = 0; /* "a" and "a/b" give the same name "a", and "a-b" may come between them */
     for (size_t i = 0; i < out->count; i++)
         if (kept > 0 && strcmp(out->name[kept - 1], out->name[i]) == 0)
             free(out->name[i]);
@@ -236,7 +237,8 @@ static size_t components(const char *path, int count)
     return (size_t)(at - path) + strcspn(at, "/");
 }
 
-/* The place of the folder in which a pattern's first special character stands; of another path, its own. */
+/* For a pattern: the place of the folder whose entries the first special character matches. For any other
+ * path: its own place. */
 static clt_status place_of_pattern(const char *pattern, clt_place **out)
 {
     CLT_SCOPED(clt_str) base = {0};

@@ -21,8 +21,8 @@ static int64_t or_one(int64_t value)
     return value ? value : 1;
 }
 
-/* Sizes of the image and of the result. `*pixels`: places of all images; `*places`: places of all results;
- * `*taps`: places of the window. */
+/* Fills in the sizes of the image and of the result. `*pixels`: positions in all images; `*places`:
+ * positions in all results; `*taps`: positions in the window. */
 static ocl_windows windows_of(const clt_gemm_windows *c, int64_t *pixels, int64_t *places, int64_t *taps)
 {
     ocl_windows w = {
@@ -45,8 +45,8 @@ static ocl_windows windows_of(const clt_gemm_windows *c, int64_t *pixels, int64_
     return w;
 }
 
-/* The product of a convolution: windows of an image times a weight; or, for the gradient of the weight, the
- * gradient of the result times these windows. */
+/* Makes the product of a convolution: windows of an image times a weight, or, for the gradient of the
+ * weight, the gradient of the result times these windows. */
 static ocl_gemm make_windows(const clt_gemm_case *c)
 {
     int64_t pixels, places, taps;
@@ -69,9 +69,9 @@ static ocl_gemm make_windows(const clt_gemm_case *c)
     return g;
 }
 
-/* Moves rows and batch items further apart by odd numbers of elements, and the operands away from the start
- * of their tensors. Of an image of windows only the beginning can be moved; items that are groups of
- * channels stay side by side. */
+/* Adds random numbers of elements to the strides of rows and batch items, and to the operands' offsets in
+ * their tensors. For an image of windows only the offset can change. Batch items that are groups of channels
+ * stay side by side. */
 static void pad(const clt_gemm_case *c, const clt_verify_stream *s, ocl_gemm *g)
 {
     bool of_a = c->windows.operand == OCL_WINDOWS_A, of_b = c->windows.operand == OCL_WINDOWS_B;
@@ -89,7 +89,7 @@ static void pad(const clt_gemm_case *c, const clt_verify_stream *s, ocl_gemm *g)
     g->c.offset = (1 + clt_verify_word(s, 8) % 70) * clt_dtype_bytes(g->type_c);
 }
 
-/* The same as pad, but by multiples of 16 bytes. */
+/* Like pad, but adds multiples of 16 bytes. */
 static void pad_aligned(const clt_gemm_case *c, const clt_verify_stream *s, ocl_gemm *g)
 {
     bool of_a = c->windows.operand == OCL_WINDOWS_A, of_b = c->windows.operand == OCL_WINDOWS_B;
@@ -137,7 +137,7 @@ static ocl_gemm make_gemm(const clt_gemm_case *c, const clt_verify_stream *s)
     return g;
 }
 
-/* Position of an operand of the epilogue: at any element, or at a multiple of 16 bytes. */
+/* Offset of an operand of the epilogue: any element, or a multiple of 16 bytes. */
 static ocl_tensor_ref extra(const clt_gemm_case *c, int32_t tensor, uint64_t bytes)
 {
     return (ocl_tensor_ref){tensor, c->form == FORM_ALIGNED ? bytes / 4 * 16 : bytes};
@@ -233,8 +233,8 @@ static double rounded_in_a_chain(const clt_gemm_run *r)
                : 0.0;
 }
 
-/* Relative error by intermediate rounding: of the operands, and of the stored value to which the activation
- * is applied. */
+/* Relative error of intermediate roundings: rounding of the operands, and of the stored value to which the
+ * activation is applied. */
 static double rounded_on_the_way(const ocl_gemm *g)
 {
     double operands = g->tf32 ? 0x1p-10 : 0.0, stored = 0.0;
@@ -252,7 +252,8 @@ static size_t place_in_c(const void *context, size_t i)
     return (size_t)(line / g->m * g->stride_c + line % g->m * g->ldc + (int64_t)i % g->n);
 }
 
-/* values: n results, then n expected values, then n bounds, to which this adds the error of a chain. */
+/* Compares results. values: n results, then n expected values, then n bounds. Adds the error of a chain to
+ * the bounds. */
 static void compare(clt_gemm_run *r, int operand, const char *what, double *values, size_t n)
 {
     clt_verify_rule exact = {.exact = true};

@@ -13,14 +13,14 @@
 
 #define MOST_BLOCK_ROWS 128.0 /* a kernel sums the distances of at most this many rows from one of them */
 
-/* For column j of C, of item z: the moments that follow from the stored values c, and bounds for their
- * errors. Means of blocks are rounded, by `unit`. That adds at most 2 * unit * sqrt(rows * squares)
- * (Cauchy-Schwarz) to the sum of squared distances from the total mean. Sums of a block are over distances
- * from one of its rows, which may be the row farthest from the mean. Each addition rounds the sum so far,
- * which is half the sum on average; if many values are equal (ReLU's zeros, 16 bits), these errors have one
- * sign. They count once in the sum of squares and twice in the square of the sum. The distance between two
- * rows is at most twice the largest distance from the mean. Otherwise errors must not depend on how far the
- * values are from 0. */
+/* Computes, for column j of C in batch item z, the moments of the stored values c and bounds for the errors
+ * of a kernel's moments. Rounding the mean of a block changes it by at most `unit`; that adds at most 2 *
+ * unit * sqrt(rows * squares) (Cauchy-Schwarz) to the sum of squared distances from the total mean. A kernel
+ * adds up, for a block, the distances from one of its rows, which may be the row farthest from the mean.
+ * Each addition rounds the sum so far, which is half the sum on average. If many values are equal (ReLU's
+ * zeros, 16 bits), these errors have one sign. They count once in the sum of squares and twice in the square
+ * of the sum. The distance between two rows is at most twice the largest distance from the mean. Apart from
+ * `unit`, errors must not depend on how far the values are from 0. */
 static void expect_moments(const ocl_gemm *g, const double *c, int64_t z, int64_t j, double *mean,
                            double *square, double *bound_mean, double *bound_square)
 {
@@ -41,8 +41,8 @@ static void expect_moments(const ocl_gemm *g, const double *c, int64_t z, int64_
                     rows * unit * unit + 1e-30;
 }
 
-/* Whether the backend must compute the wanted moments: backends with forms must if k is not split and C is
- * stored in vectors, others if they promise it. */
+/* True if the case wants moments and the backend must compute them. A backend with forms must if k is not
+ * split and C is stored in vectors; any other must if it promises moments. */
 static bool must_make_moments(const clt_gemm_run *r)
 {
     bool unsplit = r->choice != NULL && ocl_choice_value(r->choice, "split", 0) == 1;
@@ -77,8 +77,8 @@ static clt_status judge_moments(clt_gemm_run *r, const double *c)
 
 /* --- line sums --- */
 
-/* Whether the backend must compute the wanted sums of A's lines: a matrix unit must if it can compute them
- * and its form leaves local memory for the column of ones. */
+/* True if the case wants sums of A's lines and the backend must compute them. A matrix unit must if it can
+ * compute them and its form leaves local memory for the column of ones. */
 static bool must_make_line_sums(const clt_gemm_run *r)
 {
     ocl_device_desc desc = clt_gemm_run_desc(r);

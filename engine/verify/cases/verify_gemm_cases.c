@@ -15,7 +15,7 @@
         CASE(word "_nt", rows, columns, depth, false, true, __VA_ARGS__),                                    \
         CASE(word "_tn", rows, columns, depth, true, false, __VA_ARGS__),                                    \
         CASE(word "_tt", rows, columns, depth, true, true, __VA_ARGS__)
-/* A, B and C are stored alike. */
+/* A, B and C have the same storage type. */
 #define TYPES(all) .type = {all, all, all}
 /* WINDOWS: operand, images, sizes of the image and of the window, and the other members of clt_gemm_windows.
  * AROUND: windows of 3 x 3 around each pixel of a plane. */
@@ -44,7 +44,7 @@ const clt_gemm_case clt_gemm_cases[] = {
     CASE("deep_small", 3, 5, 1025, .small = true),
     CASE("deep_batch", 5, 7, 1025, .batch = 2, .small = true),
     CASE("deep_columns", 29, 300, 1025, .small = true),
-    /* partial sums, which are added for eight neighbours of a row at a time */
+    /* partial sums, which a kernel adds for eight neighbouring elements of a row at a time */
     CASE("deep_f16", 5, 16, 1025, TYPES(CLT_F16), .form = FORM_ALIGNED, .small = true),
     CASE("columns_tn", 29, 37, 11, .ta = true, .small = true),
     LAYOUTS("tails", 129, 71, 130, .form = FORM_PADDED, .forms = true),

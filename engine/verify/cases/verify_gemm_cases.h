@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The matrix products with which every GEMM backend is checked, as plain data in a file of its own: it shows
- * what is covered. */
+ * The description of a case with which every GEMM backend is checked. The list of cases, plain data in
+ * verify_gemm_cases.c, shows what is covered. */
 #ifndef ENGINE_VERIFY_CASES_VERIFY_GEMM_CASES_H
 #define ENGINE_VERIFY_CASES_VERIFY_GEMM_CASES_H
 
@@ -18,7 +18,7 @@ typedef enum clt_gemm_form {
 /* Where an operand of the epilogue with C's shape lies. */
 typedef enum clt_gemm_extra { EXTRA_NONE, EXTRA_OWN, EXTRA_C } clt_gemm_extra;
 
-/* Whether sums of A's lines are wanted, and where they go. */
+/* Sums of A's lines: not wanted, stored, or added to the values in memory. */
 typedef enum clt_gemm_line_sums { LINE_SUMS_NONE, LINE_SUMS_STORED, LINE_SUMS_ADDED } clt_gemm_line_sums;
 
 /* A or B is the matrix of windows of an image of n samples. Windows in A give m and k of the product,
@@ -27,7 +27,7 @@ typedef enum clt_gemm_line_sums { LINE_SUMS_NONE, LINE_SUMS_STORED, LINE_SUMS_AD
 typedef struct clt_gemm_windows {
     int operand;                                                     /* OCL_WINDOWS_... */
     int64_t n, in[3], kernel[3], stride[3], dilation[3], padding[3]; /* stride, dilation 0 mean 1 */
-    /* size of the result; 0: the most that fits with equal padding at both sides */
+    /* size of the result; 0: the largest that fits with equal padding on both sides */
     int64_t out[3];
     int64_t channels, groups; /* channels: of a group; groups 0 means 1 */
 } clt_gemm_windows;

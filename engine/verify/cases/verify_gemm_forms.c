@@ -88,7 +88,7 @@ static clt_status check_mma_generation(clt_verify_session *session, const clt_ge
     return check_form(session, &older, &ocl_mma_family, &smallest, 1, label);
 }
 
-/* Checks every tile; the types take turns. */
+/* Checks every tile of the unit, each with one of its types. */
 static clt_status check_mma_tiles(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
     for (int i = 0; ocl_mma_forms[i].bm; i++) {
@@ -103,8 +103,8 @@ static clt_status check_mma_tiles(clt_verify_session *session, const clt_gemm_ca
     return CLT_OK;
 }
 
-/* Checks tf32 in a warp with the whole of the smallest tile, whose rows are steps in both operands. No
- * standard form is like this, but a tuning record may contain one. */
+/* Checks tf32 with a smallest tile that one warp computes alone, in the layout in which the rows of both
+ * operands in memory are steps of k. No standard form is like this, but a tuning record may contain one. */
 static clt_status check_mma_whole(clt_verify_session *session, const clt_gemm_case *c)
 {
     const ocl_gemm_form whole = {.bm = 32, .bn = 32, .bk = 32, .pm = 32, .pn = 32, .stages = 2, .sm = 80};
@@ -125,7 +125,7 @@ static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_ca
     return c->forms ? check_mma_tiles(session, c, turn) : CLT_OK;
 }
 
-/* The case enlarged: several tiles in each direction, and more steps of k than any tile has pipeline
+/* Enlarges the case: several tiles in each direction, and more steps of k than any tile has pipeline
  * slots. */
 static clt_gemm_case several_tiles(const clt_gemm_case *c)
 {
@@ -137,7 +137,7 @@ static clt_gemm_case several_tiles(const clt_gemm_case *c)
     return tiles;
 }
 
-/* Checks every tile; the types take turns. */
+/* Checks every tile of the unit, each with one of its types. */
 static clt_status check_wgmma_tiles(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
     clt_gemm_case tiles = several_tiles(c);
@@ -153,9 +153,9 @@ static clt_status check_wgmma_tiles(clt_verify_session *session, const clt_gemm_
     return CLT_OK;
 }
 
-/* Stream-k for this number of compute units. If there are more tiles than units, or a few more groups than
- * tiles, a group gets parts of three or more tiles; each step of the only tile of deep_tiles gets its own
- * group. */
+/* Cases for stream-k, with the number of compute units for which each is planned. If there are more tiles
+ * than units, or a few more groups than tiles, a group gets parts of three or more tiles. In the case
+ * deep_tiles, which has one tile, each step of k gets its own group. */
 static const struct {
     const char *name;
     clt_dtype type;
@@ -201,8 +201,8 @@ static const forms_check forms_checks[] = {
 #include "cl/device/matrix_units.def"
 };
 
-/* Whether a check with the unit's type number t counts as small: only some of the combinations do, since
- * compiling takes most of the time. */
+/* True if a check with the unit's type number t counts as small. Only some combinations do, since compiling
+ * takes most of the time. */
 static bool is_small(const ocl_matrix_unit *unit, const clt_gemm_case *c, int t, const char *label)
 {
     if (!unit->emulated)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One check of a product by a GEMM backend: the run, which verify_gemm.c makes and verify_gemm_additions.c
- * judges, too. */
+ * One run of a product by a GEMM backend: verify_gemm.c makes and judges it, verify_gemm_additions.c judges
+ * its additional results. */
 #ifndef ENGINE_VERIFY_CASES_VERIFY_GEMM_RUN_H
 #define ENGINE_VERIFY_CASES_VERIFY_GEMM_RUN_H
 
@@ -45,8 +45,8 @@ clt_status clt_gemm_check_forms(clt_verify_session *session, const clt_gemm_case
 /* Checks the results besides C and pre: moments of C's columns, and sums of A's lines. c: the stored values
  * of C, in its order. */
 clt_status clt_gemm_judge_additions(clt_gemm_run *run, const double *c);
-/* Reads these results as numbers that show every bit; the caller frees *out. Results that the backend did
- * not compute are zero bytes. */
+/* Reads the additional results bit by bit, for a comparison of two runs; the caller frees *out. Results that
+ * the backend did not compute are zero bytes. */
 clt_status clt_gemm_read_additions(clt_gemm_run *run, double **out, size_t *bytes);
 
 #endif

@@ -20,10 +20,10 @@ static const clt_arena_kind arenas[CLT_IMAGES + 1] = {CLT_ARENA_PARAM, CLT_ARENA
 
 /* --- the net --- */
 
-/* x -> linear "first" (of the case's size) -> linear "second" (its weight frozen) -> two losses: a weight
- * with weight decay, biases without, one parameter with half the learning rate and one with learning rate
- * zero. A deeper net has two more linear layers between them, one of the transposed size and one of the
- * first size. */
+/* Builds x -> linear "first" (of the case's size) -> linear "second" (its weight frozen) -> two losses. The
+ * net has a weight with weight decay, biases without, one parameter with half the learning rate and one with
+ * learning rate zero. A deeper net has two more linear layers after "first": one of the transposed size, and
+ * one of the first size. */
 static clt_status make_graph(const clt_update_case *c, clt_graph **out)
 {
     CLT_SCOPED(clt_graph) *graph = NULL;
@@ -107,7 +107,7 @@ static clt_status realise(const clt_verify_session *session, clt_update_run *r)
 
 /* --- data --- */
 
-/* Whether the case sets part `what` of the parameter to zero. */
+/* True if the case sets part `what` of the parameter to zero. */
 static bool is_zero(const clt_update_run *r, uint32_t number, int what)
 {
     return number == 0 && (int)r->c->zero == what;
@@ -210,7 +210,7 @@ static double deviations(float *mean, float *variance, double x, uint32_t steps,
     return found;
 }
 
-/* Updates the statistics by a step whose values are finite; true: the step is a spike. */
+/* Adds a step with finite values to the statistics; true: the step is a spike. */
 static bool judge(clt_update_run *r, double norm)
 {
     const clt_spike_rule *rule = &r->c->spec.spike;
@@ -219,7 +219,7 @@ static bool judge(clt_update_run *r, double norm)
     s->loss_z = (float)deviations(&s->loss_mean, &s->loss_variance, r->loss, steps, rule->window);
     s->norm_z = (float)deviations(&s->norm_mean, &s->norm_variance, norm, steps, rule->window);
     s->judged = steps + 1 < rule->window ? steps + 1 : rule->window;
-    if (!isfinite(s->loss_variance) || !isfinite(s->norm_variance)) { /* the statistics start anew */
+    if (!isfinite(s->loss_variance) || !isfinite(s->norm_variance)) { /* resets the statistics */
         s->judged = 0;
         s->loss_mean = s->norm_mean = s->loss_variance = s->norm_variance = 0.0f;
     }

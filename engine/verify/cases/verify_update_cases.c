@@ -75,7 +75,7 @@ const clt_update_case clt_update_cases[] = {
      * factor and stops at the minimum */
     CASE("scale", CLT_F16, 1001.0f, "gggginng", 5, 7,
          SPEC(ADAM(adamw), .clip = 1.0f, SCALING(1.3, 0.7, 700.0f, 2)), .small = true),
-    /* compares with three steps; spikes count among them; before three steps nothing is a spike */
+    /* compares with the last three steps, spikes included; before three steps nothing is a spike */
     CASE("spike", CLT_F16, 16.0f, "ggggLgngNggLg", 5, 7,
          SPEC(ADAM(adamw), .clip = 1.0f,
               .spike = {.action = CLT_SPIKE_SKIP, .loss = 4.0f, .gradient = 5.0f, .window = 3},
@@ -84,8 +84,8 @@ const clt_update_case clt_update_cases[] = {
     CASE("spike_warn", CLT_F32, 1.0f, "gggLgNgL", 5, 7,
          SPEC(SGD(0.9, 1), .spike = {.action = CLT_SPIKE_WARN, .loss = 4.0f, .gradient = 0, .window = 2}),
          .small = true),
-    /* Two equal steps have no deviation, so the third is not a spike. The fourth lies exactly at the limit,
-     * so it is no spike either. The last one lies far below the mean, which counts as ten deviations. */
+    /* Two equal steps have no deviation, so the third is not a spike. The fourth is exactly at the limit, so
+     * it is not a spike either. The last one is far below the mean, which counts as ten deviations. */
     CASE("spike_tie", CLT_F32, 1.0f, "112444444444441", 5, 7,
          SPEC(SGD(0.9, 1), .spike = {.action = CLT_SPIKE_SKIP, .loss = 5.0f, .gradient = 5.0f, .window = 2}),
          .small = true),
@@ -94,7 +94,7 @@ const clt_update_case clt_update_cases[] = {
               .spike = {.action = CLT_SPIKE_SKIP, .loss = 4.0f, .gradient = 5.0f, .window = 2}),
          .small = true),
     /* without an action on spikes mean and deviation are still computed; the square of the huge loss is
-     * infinite, so the statistics start anew */
+     * infinite, which resets the statistics */
     CASE("spike_off", CLT_F32, 1.0f, "gHgggLgNg", 5, 7,
          SPEC(SGD(0.9, 1), .spike = {.loss = 4.0f, .gradient = 5.0f, .window = 2}), .small = true),
     /* near the largest f32: growing once more would give infinity */

@@ -19,7 +19,7 @@
 #define HUGE_NORM 'M' /* its square is infinite in f32 if the loss scale is 2^-20 */
 /* '1' to '9': loss and gradient norm are exactly this number */
 #define IS_EXACT(kind) ((kind) >= '1' && (kind) <= '9')
-#define ENTRIES 4 /* entries of the schedule: fewer than steps, so the last entry is used several times */
+#define ENTRIES 4 /* entries of the schedule: fewer than steps, so the last entry is used again */
 
 typedef struct clt_update_case {
     const char *name;

@@ -7,8 +7,8 @@
 
 #include "engine/verify/cases/verify_update_run.h"
 
-/* Reference and error bounds of a parameter's elements. The bounds come from the rounding of the added
- * terms, not of their sum. */
+/* Reference values and error bounds of a parameter's elements. A bound is relative to the size of the added
+ * terms, not to their sum. */
 typedef struct expected {
     double *got[3], *want[3], *bound[3]; /* p, m, v */
 } expected;
@@ -54,8 +54,8 @@ static double trust_of(const clt_update_run *r, const clt_store_slot *slot, cons
     return spec->optimizer->trust(spec->value, f, sqrt(norm), sqrt(second_norm));
 }
 
-/* A matrix that is updated as a whole (Muon): the error of its momentum is bounded as for other optimizers,
- * and the error of the products by one bound for all elements. */
+/* Computes the reference of a matrix that is updated as a whole (Muon). The error of its momentum is bounded
+ * as for other optimizers; the error of the products has one bound for all elements. */
 static clt_status expect_matrix(const clt_update_run *r, const clt_store_slot *slot,
                                 const clt_update_factors *f, expected *e)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Atomic operations alone, for the checker, on cells for which all items compete. Knows nothing else. */
+ * Atomic operations for the checker, on cells for which all items compete. Knows nothing else. */
 #include "common.clh"
 #include "atomics_shared.clh"
 

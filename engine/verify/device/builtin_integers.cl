@@ -167,7 +167,7 @@ static inline words any_width(uint which, words a, words b, words c)
 }
 
 #if WIDTH == 16
-/* The indices that shuffles use: all words in reverse order; pairs of words of a and of b in turn. */
+/* The indices that shuffles use: all words in reverse order; alternating pairs of words of a and of b. */
 #define TURNED (uint16)(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define PAIRS (ulong8)(0, 8, 2, 10, 5, 13, 7, 15)
 

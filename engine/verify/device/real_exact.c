@@ -6,7 +6,7 @@
 
 #include "engine/verify/device/device_checks.h"
 
-/* sin(pi x), and cos with `quarter`: the argument is reduced exactly to a quarter of a turn. */
+/* sin(pi x), or cos(pi x) with `quarter`: the argument is reduced exactly to a quarter of a turn. */
 static long double sine_of_turns(double x, bool quarter)
 {
     const long double pi = 3.14159265358979323846264338327950288L;
@@ -34,7 +34,7 @@ static float larger(float a, float b)
     return isnan(a) || b > a ? b : a;
 }
 
-/* Functions whose result is correctly rounded, or is one of their arguments. */
+/* Functions whose result is correctly rounded or equals one of the arguments. */
 static float rounded(int which, float a, float b, float c)
 {
     switch (which) {
@@ -121,8 +121,8 @@ static bool is_subnormal(float f)
     return f != 0.0f && fabsf(f) < FLT_MIN;
 }
 
-/* Whether the exact result of a multiplication or fma is below 2^-126 before it is rounded to `exact`:
- * numbers a little below round to 2^-126, and a device that flushes may look before it rounds or after. */
+/* True if the exact result of a multiplication or fma is below 2^-126 before it is rounded to `exact`. A
+ * number slightly below 2^-126 rounds to it, and a device may flush before it rounds or after. */
 static bool is_tiny_before(int which, float a, float b, float c, long double exact)
 {
     if (fabsl(exact) != (long double)FLT_MIN || (which != BUILTIN_MULTIPLY && which != BUILTIN_FMA))

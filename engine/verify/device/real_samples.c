@@ -31,7 +31,7 @@ static const float edges[] = {0.0f,
                               88.72284f,
                               103.97208f, /* exp: the smallest subnormal result, and 0 */
                               103.97209f,
-                              126.0f, /* exp2: the same */
+                              126.0f, /* exp2: the smallest subnormal result, and 0 */
                               0x1.fffffep+6f,
                               128.0f,
                               149.0f,
@@ -56,7 +56,7 @@ static float edge(uint32_t i)
     return i % 2 ? -edges[i / 2 % (EDGES / 2)] : edges[i / 2 % (EDGES / 2)];
 }
 
-/* NaN becomes a quiet one, since functions may treat the other kind as they like. */
+/* Makes every NaN a quiet one, since functions may treat signalling NaNs in any way. */
 static float of_bits(uint32_t bits)
 {
     float f;
@@ -73,12 +73,12 @@ static uint32_t bits_of(float f)
     return bits;
 }
 
-/* How many samples of each kind there are. */
+/* Numbers of samples of each kind. */
 typedef struct counts {
     uint32_t crossed, stride, random;
 } counts;
 
-/* The first argument number i; crossed edges come before the others. */
+/* The first argument of sample i, not counting the crossed edges, which come before. */
 static float first_argument(const counts *n, const clt_verify_stream *stream, uint32_t i)
 {
     uint32_t step = (uint32_t)((UINT64_C(1) << 32) / n->stride);
@@ -96,7 +96,8 @@ static float first_argument(const counts *n, const clt_verify_stream *stream, ui
     return of_bits(clt_verify_word(stream, i));
 }
 
-/* The second and third argument beside a: random patterns, and numbers of like size, whose sums cancel. */
+/* Chooses the second and third argument for a: random patterns, and numbers of similar size, whose sums
+ * cancel. */
 static void other_arguments(const clt_verify_stream *stream, uint32_t i, float a, float *b, float *c)
 {
     uint32_t r = clt_verify_word(stream, UINT64_C(0x200000000) + i),

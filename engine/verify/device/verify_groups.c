@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of work-groups alone: barriers with uneven work before them, all of the local memory, and many
- * groups, all of which must run. Knows no op. */
+ * Checks of work-groups without ops: barriers with uneven work before them, all of the local memory, and
+ * many groups, all of which must run. Knows no op. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@ typedef struct group_check {
     const char *name, *form;
     clt_status (*check)(clt_verify_session *session, const struct group_check *c,
                         clt_verify_outcome *outcome);
-    /* items of a group; 0: as many as the device allows, up to MOST_ITEMS. Check "many": number of
-     * dimensions */
+    /* work-items of a group; 0: the most that the device allows, up to MOST_ITEMS. For the check "many":
+     * number of dimensions */
     uint32_t size;
     bool small;
 } group_check;

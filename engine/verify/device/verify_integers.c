@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of the device's functions and operators on integers, of 64-bit arithmetic, and of conversions: every
- * result is exact. Knows no op. */
+ * Checks of the device's functions and operators on integers, of 64-bit arithmetic, and of conversions.
+ * Every result must be exact. Knows no op. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

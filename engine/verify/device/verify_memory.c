@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of global memory alone: atomic operations for which items of all groups compete, and places more
- * than 2 and 4 GiB from the start of a buffer. Knows no op. */
+ * Checks of global memory without ops: atomic operations for which items of all groups compete, and places
+ * more than 2 and 4 GiB from the start of a buffer. Knows no op. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,8 @@ typedef struct atomic_check {
                         clt_verify_outcome *outcome);
 } atomic_check;
 
-/* Every answer of a counter from 0 on must occur once. Answers are sorted by cell into `seen`. */
+/* Every answer of a counter, from 0 to the last, must occur once. The answers are sorted by cell into
+ * `seen`. */
 static clt_status judge_counts(const atomic_check *c, const uint32_t *x, uint32_t *y,
                                clt_verify_outcome *outcome)
 {
@@ -46,7 +47,7 @@ static clt_status judge_counts(const atomic_check *c, const uint32_t *x, uint32_
     return CLT_OK;
 }
 
-/* The 32 items of a word set a bit each; the answers are the words before. */
+/* The 32 items of a word set one bit each; the answer is the word before that. */
 static clt_status judge_bits(const atomic_check *c, const uint32_t *x, uint32_t *y,
                              clt_verify_outcome *outcome)
 {
@@ -69,7 +70,8 @@ static clt_status judge_bits(const atomic_check *c, const uint32_t *x, uint32_t 
     return CLT_OK;
 }
 
-/* Items put their numbers into one cell in turn: each number comes out once, one stays. */
+/* Items exchange their numbers with one cell, one after the other: each number comes out once, and one
+ * stays. */
 static clt_status judge_exchange(const atomic_check *c, const uint32_t *x, uint32_t *y,
                                  clt_verify_outcome *outcome)
 {
@@ -155,7 +157,7 @@ static clt_status far_run(clt_verify_session *session, const far_check *c, clt_d
     return clt_verify_command_run(session, &e, buffers);
 }
 
-/* Compares what the kernel read, and what the host reads, with what was written. */
+/* Compares the values that the kernel has read, and those that the host reads, with the written ones. */
 static clt_status far_judge(const clt_verify_session *session, const far_check *c, clt_dtype type,
                             ocl_buffer *large, const uint32_t *read, clt_verify_outcome *outcome)
 {

@@ -69,7 +69,7 @@ static clt_status run(clt_verify_session *session, const real_function *f, const
                                      n * sizeof *y);
 }
 
-/* Says in the outcome that the function is wrong for the arguments x. */
+/* Writes into the outcome that the function is wrong for the arguments x. */
 static void tell(const real_function *f, const real_form *form, const float x[3], float got,
                  long double exact, uint32_t wrong, uint32_t count, clt_verify_outcome *outcome)
 {

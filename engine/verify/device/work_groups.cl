@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Work-groups alone, for the checker: barriers, local memory, and many groups. Every result is an integer
- * that the host computes as well. Knows nothing else.
+ * Kernels that test work-groups, for the checker: barriers, local memory, and many groups. Every result is
+ * an integer that the host computes as well. Knows nothing else.
  *
  *   -DLS=items of a work-group
  *   -DWORDS=words of local memory of a work-group */
@@ -10,9 +10,9 @@
 #pragma option LS 64
 #pragma option WORDS 64
 
-/* y (items) = what goes round in each group: x, changed and passed on through local memory in every round.
- * Each item does another amount of work before a barrier, so that items which do not wait are seen. Two sets
- * of cells take turns, so that one barrier in a round is enough. */
+/* y (items) = x after `rounds` rounds, in each of which an item changes its value and takes another item's
+ * through local memory. Each item does a different amount of work before the barrier, so that items that do
+ * not wait give wrong values. Two sets of cells alternate, so that one barrier per round is enough. */
 __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void group_rotate(__global uint *y, ulong y0,
                                                                            __global const uint *x, ulong x0,
                                                                            uint rounds)
@@ -52,7 +52,7 @@ static inline uint mixed(uint value, uint dimension)
     return value ^ value >> 15;
 }
 
-/* y (items) = x, mixed with all that an item knows of its place, in up to three dimensions. */
+/* y (items) = x, mixed with all indices and sizes that an item can query, in up to three dimensions. */
 __kernel void group_many(__global uint *y, ulong y0, __global const uint *x, ulong x0)
 {
     size_t row = get_global_id(2) * get_global_size(1) + get_global_id(1);

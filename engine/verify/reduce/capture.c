@@ -114,7 +114,7 @@ void clt_capture_event(clt_capture *capture, const ocl_exec_event *event)
 
 /* --- wrong values --- */
 
-/* The buffer that the commands bind to a tensor, and the tensor's start in it. */
+/* Finds the buffer that the commands bind to a tensor, and the tensor's start in it. */
 static int bound_to(const clt_capture *c, int32_t tensor, uint64_t *at)
 {
     for (size_t i = 0; i < c->n_commands; i++)
@@ -159,7 +159,7 @@ void clt_capture_wrong(clt_capture *c, const clt_verify_wrong *wrong)
         while (buffer < c->n_buffers && c->buffers[buffer].buffer != wrong->source.buffer)
             buffer++;
     if (buffer < 0 || buffer >= c->n_buffers)
-        return; /* no command of the last run has this buffer */
+        return; /* no command of the last run uses this buffer */
     *v = (clt_captured_values){.buffer = buffer,
                                .dtype = wrong->source.dtype,
                                .n = wrong->n,
@@ -181,8 +181,8 @@ typedef struct span {
     uint64_t first, last;
 } span;
 
-/* The bytes that an argument accesses: all from its start to the buffer's end if their number is not
- * known. */
+/* The bytes that an argument accesses; if their number is unknown, all from its start to the buffer's
+ * end. */
 static span span_of(const clt_capture *c, const clt_captured_command *command, int arg)
 {
     int buffer = command->buffer[arg];
@@ -238,7 +238,7 @@ clt_status clt_capture_slice(clt_capture *c)
     bool some = false;
     if (c->trouble != CLT_OK)
         return clt_error_put(&c->error);
-    /* a single wrong value may be where no command may write */
+    /* a single wrong value may be outside of what commands write, so all commands are kept for it */
     if (c->wrong.buffer >= 0 && c->wrong.together)
         CLT_TRY(mark(c));
     for (size_t i = 0; i < c->n_commands; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The last commands that a device was given, as data: programs, launches with all arguments, and what the
- * buffers held before; and the values that were found wrong afterwards. */
+ * The commands that a device ran last, as data: programs, launches with all arguments, and the content of
+ * the buffers before. Also the values that were found wrong afterwards. */
 #ifndef ENGINE_VERIFY_REDUCE_CAPTURE_H
 #define ENGINE_VERIFY_REDUCE_CAPTURE_H
 
@@ -16,7 +16,7 @@ typedef struct clt_captured_buffer {
 
 typedef struct clt_captured_command {
     ocl_command command;       /* with copies of its texts; `layer`, `made_by` and `gemm` are not copied */
-    size_t local[3];           /* with which it was enqueued */
+    size_t local[3];           /* local size with which it was enqueued */
     int buffer[OCL_MAX_ARGS];  /* number of each tensor argument's buffer; -1: none */
     uint64_t at[OCL_MAX_ARGS]; /* where each tensor argument begins in its buffer, in bytes */
     bool kept;                 /* needed for the wrong values (clt_capture_slice) */
@@ -28,15 +28,15 @@ typedef struct clt_captured_values {
     clt_dtype dtype;
     char what[256];
     size_t n, at;
-    uint64_t *element; /* of `dtype` from the buffer's start */
+    uint64_t *element; /* index of each value, in elements of `dtype` from the buffer's start */
     double *want, *bound, *storage;
-    double got; /* of value `at` */
+    double got; /* the result at index `at` */
     bool together;
     double mean_limit, left;
 } clt_captured_values;
 
 typedef struct clt_capture {
-    clt_arena *arena; /* everything below; made anew for each run */
+    clt_arena *arena; /* memory of the members below; created anew for each run */
     clt_captured_command *commands;
     size_t n_commands;
     clt_captured_buffer *buffers;
@@ -54,8 +54,9 @@ typedef struct clt_capture {
  * Errors are left in `trouble`. */
 void clt_capture_event(clt_capture *capture, const ocl_exec_event *event);
 void clt_capture_wrong(clt_capture *capture, const clt_verify_wrong *wrong);
-/* Marks the commands on which the wrong values depend; all, if there are none or they are outside of what
- * commands write. CLT_EUNSUPPORTED if a marked command is one that OpenCL alone cannot repeat. */
+/* Marks the commands on which the wrong values depend. Marks all commands if there are no wrong values, only
+ * a single one, or if no command writes them. CLT_EUNSUPPORTED: OpenCL alone cannot repeat a marked
+ * command. */
 clt_status clt_capture_slice(clt_capture *capture);
 void clt_capture_free(clt_capture *capture);
 CLT_SCOPED_VALUE(clt_capture, clt_capture_free)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The search: starts the worker, tries smaller cases one after the other, and has the folder of the smallest
- * one written. It knows numbers of cases, not what they mean. */
+ * The search: starts the worker, tries smaller cases one after the other, and has the worker write the
+ * folder of the smallest one. Knows the numbers of a case, not their meaning. */
 #include "engine/verify/reduce/reduce.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "engine/host/find_program.h"
 #include "engine/verify/reduce/reduce_report.h"
 
-#define OPEN_SECONDS 1200.0 /* limit until the device is open: it may have to be probed first */
+#define OPEN_SECONDS 1200.0 /* seconds until the device must be open: it may have to be probed first */
 #define SEND_SECONDS 60.0
 /* The search ends after this number of trials, or of seconds, with the smallest case so far. */
 #define MAX_TRIALS 300
@@ -26,7 +26,7 @@
 typedef struct search {
     const clt_reduce_options *options;
     char *program;
-    clt_child *child; /* NULL: not started, or it has died */
+    clt_child *child; /* NULL: not started, or dead */
     clt_reduction found;
     uint64_t tried[MAX_TRIALS + WRITE_TRIALS + 1];
     int n_tried;
@@ -46,7 +46,7 @@ CLT_SCOPED_POINTER(search, search_destroy)
 /* --- the worker --- */
 
 /* Reads lines until one begins with `word`, and stores what the other lines report. NULL: the worker has
- * died, or is silent. */
+ * died, or writes nothing. */
 static const char *await(search *s, const char *word, double seconds)
 {
     const char *line = NULL;
@@ -137,7 +137,7 @@ static clt_status run_trial(search *s, const char *request, const clt_slots *slo
         snprintf(out->reason, sizeof out->reason, "%.1000s", line + used);
     }
     out->status = status > CLT_OK && status < CLT_STATUS_COUNT ? (clt_status)status : CLT_OK;
-    if (out->status == CLT_EDEVLOST) /* the worker cannot go on with this device */
+    if (out->status == CLT_EDEVLOST) /* the worker can no longer use this device */
         clt_child_drop(CLT_TAKE(s->child));
     return CLT_OK;
 }
@@ -176,7 +176,7 @@ static clt_status consider(search *s, const clt_slots *slots, bool *better)
     return CLT_OK;
 }
 
-/* Makes number `at` smaller, with all sizes that equal it (together), or alone. */
+/* Makes number `at` smaller: alone, or together with all sizes that equal it. */
 static clt_status shrink(search *s, int at, bool together, bool *better)
 {
     const clt_slot old = s->found.now.slot[at];
@@ -214,7 +214,7 @@ static clt_status shrink_all(search *s)
 
 /* --- the folder --- */
 
-/* Whether the worker has written the program: if it died, it could not report that. */
+/* True if the worker has written the program: a worker that has died could not report it. */
 static clt_status is_there(const search *s, bool *there)
 {
     CLT_FREED char *path = NULL;
@@ -260,7 +260,8 @@ static clt_status write_folder(search *s, clt_reduced *out)
     return CLT_OK;
 }
 
-/* The first trial: whether the check fails alone, and in a way that a program can show. */
+/* Makes the first trial, which finds out whether the check fails alone, and in a way that a program can
+ * show. */
 static clt_status begin(search *s, clt_reduced *out)
 {
     clt_trial *first = &s->found.failure;

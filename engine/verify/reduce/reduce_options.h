@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which check is reduced, on which device, and where the folder is made. */
+ * The options of a reduction: the check, its device, and the folder to write. */
 #ifndef ENGINE_VERIFY_REDUCE_REDUCE_OPTIONS_H
 #define ENGINE_VERIFY_REDUCE_REDUCE_OPTIONS_H
 

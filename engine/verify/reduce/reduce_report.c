@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * report.md: one page for people who know the driver and not cltrain. */
+ * Writes report.md: one page for people who know the driver but not cltrain. */
 #include "engine/verify/reduce/reduce_report.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ static const char *what_is_wrong(clt_verdict verdict)
     }
 }
 
-/* Numbers of a case that passes and are smaller than in `now`; false if any is larger. */
+/* Lists the numbers of a passing case that are smaller than in `now`; false if any number is larger. */
 static bool smaller(const clt_slots *passed, const clt_slots *now, clt_str *out)
 {
     bool some = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a reduction has found, and the page about it in the vendor's folder. */
+ * The results of a reduction, and the page about them in the vendor's folder. */
 #ifndef ENGINE_VERIFY_REDUCE_REDUCE_REPORT_H
 #define ENGINE_VERIFY_REDUCE_REDUCE_REPORT_H
 
@@ -11,7 +11,7 @@
 typedef enum clt_verdict {
     VERDICT_PASS,
     VERDICT_SKIP,  /* the variant refuses the case */
-    VERDICT_WRONG, /* wrong values, with their place */
+    VERDICT_WRONG, /* wrong values, whose place in memory is known */
     VERDICT_OTHER, /* a failure without a place in memory */
     VERDICT_ERROR, /* a call failed */
     VERDICT_CRASH,
@@ -30,14 +30,14 @@ typedef struct clt_trial {
 
 /* The results of a reduction. */
 typedef struct clt_reduction {
-    clt_slots first, now;              /* the case as it is, and the smallest one that fails */
+    clt_slots first, now;              /* the original case, and the smallest one that fails */
     clt_slots passed[CLT_PASSED_KEPT]; /* cases that pass */
     int n_passed, trials;
     clt_trial failure; /* of `now` */
     ocl_device_desc device;
 } clt_reduction;
 
-/* Appends "x0.dim0=1 x0.dim1=3". */
+/* Appends a case's numbers: "x0.dim0=1 x0.dim1=3". */
 void clt_slots_text(const clt_slots *slots, clt_str *out);
 /* Writes report.md into the folder. CLT_ESTORAGE. */
 clt_status clt_reduce_report(const clt_reduce_options *options, const clt_reduction *reduction);

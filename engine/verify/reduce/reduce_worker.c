@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The worker of a reduction: runs one check as often as its parent asks, each time with other numbers in its
- * case. Lines that it reads (reduce.c writes them):
+ * The worker of a reduction: runs one check whenever its parent requests it, each time with other numbers in
+ * its case. Lines that it reads (reduce.c writes them):
  *     try N VALUE...             run the check with these N numbers; N 0: as the case is
  *     write HOW N VALUE...       the same, and write the folder of the last "folder" line. HOW is after: when
  *                                the check has failed; before: before each run, since the driver may crash;
@@ -29,12 +29,12 @@ typedef struct worker {
     const ocl_device_desc *desc;
     clt_slots wanted;
     char *folder;
-    char how[16]; /* when the folder is written (HOW above); "": never */
-    /* of the current trial */
+    char how[16]; /* when to write the folder (HOW above); "": never */
+    /* members of the current trial */
     clt_arena *arena;
     clt_capture capture;
     bool told, listed;
-    clt_status written; /* of the folder */
+    clt_status written; /* result of writing the folder */
     clt_error trouble;
     clt_verify_result result;
     char reason[1024];
@@ -77,8 +77,8 @@ static void on_result(void *context, const clt_verify_result *result)
     snprintf(w->reason, sizeof w->reason, "%s", result->reason ? result->reason : "");
 }
 
-/* Files of an earlier run must not be taken for a run that could not be written, so the folder is created
- * anew. */
+/* Creates the folder anew, so that files of an earlier run are not taken for the results of a run that could
+ * not be written. */
 static clt_status write_folder(worker *w)
 {
     if (clt_is_directory(w->folder))
@@ -97,7 +97,7 @@ static clt_status write_folder(worker *w)
 static clt_status on_event(void *context, const ocl_exec_event *event)
 {
     worker *w = context;
-    if (!w->how[0] || w->told) /* the run with the wrong values stays captured */
+    if (!w->how[0] || w->told) /* the run with the wrong values must stay captured */
         return CLT_OK;
     clt_capture_event(&w->capture, event);
     if (strcmp(w->how, "before") == 0) {

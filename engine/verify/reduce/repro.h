@@ -16,7 +16,7 @@ typedef struct clt_repro_about {
 /* Writes the folder, which exists, from a sliced capture. CLT_ESTORAGE, CLT_ENOMEM. */
 clt_status clt_repro_write(const clt_capture *capture, const clt_repro_about *about, const char *folder);
 
-/* repro_text.c: the parts that all programs share, in the order in which a program contains them. */
+/* The fixed parts of programs (repro_text.c), in the order in which a program contains them. */
 extern const char clt_repro_begin[];    /* opening the device, building, launching */
 extern const char clt_repro_embedded[]; /* buffers from words of the source */
 extern const char clt_repro_loaded[];   /* buffers and expected values from inputs.bin */

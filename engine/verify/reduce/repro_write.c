@@ -13,7 +13,7 @@
 /* Most words of buffers, and most expected values, that repro.c contains; more are in a file. */
 #define EMBEDDED_WORDS 16384
 #define EMBEDDED_VALUES 4096
-#define SEGMENT_GAP 4 /* a segment of words may contain this number of filling words */
+#define SEGMENT_GAP 4 /* a segment of words may contain this many consecutive filling words */
 
 /* A program of the commands. */
 typedef struct repro_program {
@@ -52,7 +52,7 @@ static clt_status write_file(const repro *r, const char *name, const char *bytes
     return clt_file_write(path, bytes, n);
 }
 
-/* A text as a C string. */
+/* Prints a text as a C string literal. */
 static void quote(clt_str *out, const char *text)
 {
     clt_str_append(out, "\"");
@@ -147,7 +147,8 @@ static uint32_t word(const clt_captured_buffer *b, uint64_t i)
     return value;
 }
 
-/* The word that most of the buffer consists of. */
+/* The word, out of a few candidates, that is most frequent in the buffer. The program first fills the buffer
+ * with it. */
 static uint32_t filling(const clt_captured_buffer *b)
 {
     const uint32_t candidates[] = {CLT_VERIFY_NAN_PATTERN, 0, CLT_VERIFY_FINITE_PATTERN, word(b, 0)};
@@ -165,8 +166,7 @@ static uint32_t filling(const clt_captured_buffer *b)
     return found;
 }
 
-/* The end of the segment of words that begins at `first`: only filling follows, for more than SEGMENT_GAP
- * words. */
+/* The end of the segment of words that begins at `first`: more than SEGMENT_GAP filling words follow it. */
 static uint64_t segment_end(const clt_captured_buffer *b, uint64_t first, uint32_t fill)
 {
     uint64_t end = first, count = clt_div_up(b->bytes, 4);
@@ -342,7 +342,8 @@ static bool all_same(const double *values, size_t n)
     return true;
 }
 
-/* A macro NAME(i) for the values: one number if all are equal, else an array, which may be in inputs.bin. */
+/* Prints a macro NAME(i) for the values: one number if all are equal, else an array, which may be in
+ * inputs.bin. */
 static void put_series(repro *r, const char *name, const char *macro, const double *values)
 {
     size_t n = r->capture->wrong.n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which numbers of a case can be made smaller. One function for each kind visits them all; listing and
- * changing are two uses of it. */
+ * Lists and changes the numbers of a case that can be made smaller. For each kind of case one function
+ * visits all numbers; listing and changing both use it. */
 #include "engine/verify/reduce/slots.h"
 
 #include <ctype.h>
@@ -84,7 +84,7 @@ static clt_status visit_attrs(visit *v, clt_arena *arena, const char **attrs)
     return CLT_OK;
 }
 
-/* Indices must be smaller than every size that was at least as large as their limit. */
+/* Lowers the limit of indices to the new value of each size that was at least as large as the limit. */
 static void limit_indices(const visit *v, const clt_slots *old, clt_op_case *c)
 {
     for (int i = 0; i < c->n_inputs; i++) {
@@ -144,7 +144,7 @@ static clt_status visit_op(visit *v, clt_arena *arena, clt_op_case *c)
 
 /* --- products --- */
 
-/* Windows that lie outside of their image would make sizes below 0. */
+/* True if all windows fit into their image; otherwise sizes would be negative. */
 static bool windows_fit(const clt_gemm_windows *w)
 {
     for (int i = 0; i < 3; i++) {
@@ -194,7 +194,7 @@ static clt_status visit_gemm(visit *v, clt_gemm_case *c)
     OPTION(v, "moments", c->moments);
     OPTION(v, "line_sums", c->line_sums);
     OPTION(v, "residual", c->residual);
-    if (c->pre || c->dact) { /* they belong to an activation */
+    if (c->pre || c->dact) { /* both belong to an activation */
         OPTION(v, "pre", c->pre);
         OPTION(v, "dact", c->dact);
     }

@@ -11,7 +11,7 @@
 typedef struct clt_slot {
     char name[32]; /* without blanks: "x0.dim1" */
     int64_t value, least;
-    /* a size, which shrinks together with the sizes equal to it; else a choice, whose simplest value is 0 */
+    /* a size, which shrinks together with equal sizes; false: a choice, whose simplest value is 0 */
     bool is_size;
 } clt_slot;
 

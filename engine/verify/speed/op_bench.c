@@ -86,9 +86,9 @@ clt_status clt_op_bench_create(ocl_device *device, const ocl_device_desc *desc,
 /* --- the bench for the tuner --- */
 
 typedef struct op_tuning {
-    clt_phase_tuning tuning; /* first member, because the tuner's functions cast it to the whole */
+    clt_phase_tuning tuning; /* first member, because the tuner's functions cast its address */
     clt_op_problem problem;
-    clt_op_case op_case; /* its inputs and attributes come from `problem` */
+    clt_op_case op_case; /* `problem` owns its inputs and attributes */
     clt_call call;
 } op_tuning;
 
@@ -112,7 +112,7 @@ static int computed(const clt_op_problem *p, const clt_verify_bench *b, int32_t 
     return n;
 }
 
-/* Runs forward first if the direction is backward. */
+/* Runs the forward pass first if the direction is backward. */
 static clt_status make(const clt_phase_tuning *tuning, const ocl_device_desc *desc, const char *variant,
                        const ocl_choice *candidate, ocl_choice *asked, clt_verify_bench **out)
 {
@@ -166,8 +166,8 @@ static clt_status judge_reference(const op_tuning *t)
     return CLT_OK;
 }
 
-/* How much results of variants may differ: sums have another order, and values may be rounded to the storage
- * type between two products. tf32 has the same mantissa as f16. */
+/* How much the results of variants may differ: they add in different orders, and may round values to the
+ * storage type between two products. tf32 has the same mantissa as f16. */
 static double tolerance(const clt_op_problem *p)
 {
     clt_dtype storage = p->in[0].dtype;

@@ -36,7 +36,7 @@ typedef struct clt_phase_family {
      * ready and fills it. candidate, asked: as in clt_plan_options. */
     clt_status (*make)(const clt_phase_tuning *tuning, const ocl_device_desc *desc, const char *variant,
                        const ocl_choice *candidate, ocl_choice *asked, clt_verify_bench **out);
-    /* Before a run whose results are read; may be NULL. */
+    /* Called before a run whose results are read; may be NULL. */
     clt_status (*refill)(clt_verify_bench *bench);
     clt_status (*read)(const clt_phase_tuning *tuning, const clt_verify_bench *bench,
                        clt_tuning_results *out);
@@ -49,7 +49,7 @@ struct clt_phase_tuning {
     ocl_device *device;
     clt_phase phase;
     double factor;       /* time of the full problem divided by the time of the measured, smaller one */
-    double tolerance;    /* of results, relative to the largest value of a tensor */
+    double tolerance;    /* allowed error of results, relative to the largest value of a tensor */
     const void *problem; /* passed to the variants' accepts functions */
     clt_phase_trial *reference;
     clt_tuning_results want;

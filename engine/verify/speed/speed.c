@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measures the speed of ops: runs cases of realistic sizes (clt_op_ref.timed) on the device phase by phase,
- * and a stream (a memory bandwidth test) before and after each timing. Knows plans, and the bytes,
- * operations and kind of stores of commands. */
+ * Measures the speed of ops: runs cases of realistic sizes (clt_op_ref.timed) on the device, one phase after
+ * the other, and a stream (a memory bandwidth test) before and after each timing. Knows plans, and for each
+ * command its bytes, its operations and its kind of stores. */
 #include "engine/verify/speed/speed.h"
 
 #include <math.h>
@@ -106,7 +106,7 @@ static clt_status run_round(const speed_session *s, clt_phase phase, speed_round
 
 static bool is_large(const ocl_device_desc *desc, double bytes)
 {
-    /* drivers of GPUs report first-level caches; second-level caches have up to 72 MB */
+    /* drivers of GPUs report only first-level caches; second-level caches have up to 72 MB */
     double cache =
         desc->is_cpu && desc->cache_bytes ? (double)desc->cache_bytes : fmax(64e6, (double)desc->cache_bytes);
     return bytes > 4.0 * cache;

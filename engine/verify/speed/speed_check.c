@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checker's mode `perf`: times every command of the timed cases, by ocl_work_clock and beside a
- * yardstick. Judges nothing: a later run is compared with the times. */
+ * The checker's mode `perf`: times every command of the timed cases with ocl_work_clock, between two runs of
+ * a yardstick. Judges nothing: the times are compared with a later run's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@
 
 #define LEAST_ROUNDS 5
 #define MAX_ROUNDS 31
-#define PHASE_SECONDS 0.3   /* for all rounds of a phase */
-#define SAMPLE_SECONDS 2e-3 /* a command is repeated for about as long, up to MAX_REPEATS times */
+#define PHASE_SECONDS 0.3   /* seconds for all rounds of a phase */
+#define SAMPLE_SECONDS 2e-3 /* seconds for which a command is repeated, up to MAX_REPEATS times */
 #define MAX_REPEATS 1000
 #define LEAST_TIME_SHARE                                                                                     \
     0.05 /* share of the phase's time: commands that take less are not timed separately */
@@ -54,7 +54,7 @@ static clt_status time_command(const rounds *r, size_t c, int repeats, double *n
     return CLT_OK;
 }
 
-/* Finds how often each command is run in a round. */
+/* Finds how many times each command is run in a round. */
 static clt_status set_repeats(const rounds *r)
 {
     for (size_t c = 0; c < r->count; c++) {
@@ -74,8 +74,8 @@ static void keep(track *t, int round, double gbs, double gflops)
     t->flops[round] = t->now * gflops;
 }
 
-/* Runs every command of the phase between two readings of the yardstick; the first reading is known
- * already. */
+/* Runs every command of the phase between two readings of the yardstick; the caller has taken the first
+ * reading. */
 static clt_status run_round(rounds *r, double *gbs, double *gflops)
 {
     double sum = 0.0, gbs_after, gflops_after;

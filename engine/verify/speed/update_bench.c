@@ -90,7 +90,7 @@ clt_status clt_update_bench_create(ocl_device *device, const ocl_device_desc *de
 #define MOST_CHUNKS 8192 /* 32 MiB per arena: more than caches hold, enough work for any device */
 
 typedef struct update_tuning {
-    clt_phase_tuning tuning; /* first member, because the tuner's functions cast it to the whole */
+    clt_phase_tuning tuning; /* first member, because the tuner's functions cast its address */
     clt_update_bench_setup setup;
     clt_update_problem problem;
 } update_tuning;
@@ -128,7 +128,7 @@ static clt_status read_results(const clt_phase_tuning *tuning, const clt_verify_
     return CLT_OK;
 }
 
-/* Allows for a norm summed in another order, so that steps differ in their last bits. */
+/* Allowed error: if a norm is summed in another order, steps differ in their last bits. */
 #define TOLERANCE 1e-5
 
 static clt_status create(ocl_device *device, const ocl_device_desc *desc, const void *data, void **out)

@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes a folder that runs on a machine with nothing but a C library and a device's OpenCL driver: the program, the configs, the
-# shared libraries they need, and, where the MPI module was built, that module and an mpirun for the ranks of one machine. Not in
-# it: the C library, whose version must be at least that of the machine where the bundle was made, and drivers.
+# Makes a folder that runs on a machine that has only a C library and a device's OpenCL driver: the program,
+# the configs, the shared libraries that the program needs, and, if the MPI module was built, that module and
+# an mpirun for the ranks of one machine. Drivers and the C library are not in the folder; the machine's C
+# library must not be older than the one with which the bundle was made.
 #
 # usage: scripts/bundle.sh [--root ROOT] [--glibc VERSION] [FOLDER [BUILD_FOLDER]]; default: bundle, build.
 #
-#   --root ROOT      for the system in a folder of scripts/bundle_root.sh: an older C library, or another processor. The libraries are
-#                    that system's, the compiler is this machine's (cmake/root.cmake). BUILD_FOLDER is build/for-ROOT by default
+#   --root ROOT      make the bundle for the system in ROOT, a folder of scripts/bundle_root.sh: with an older C library,
+#                    or for another processor. The libraries come from ROOT, the compiler is this machine's
+#                    (cmake/root.cmake). The default of BUILD_FOLDER is build/for-ROOT
 #   --glibc VERSION  refuse to make a bundle that needs a newer C library than this, such as 2.31; default: ROOT's
 #
 #   cltrain, cltrain_comm_mpi.so, cltrain_loopback.so, mpirun, device_report.sh (with help.sh and peer_torch.py, its peer), configs/
-#   licenses/   packages.txt names the package and version of every library, PACKAGE.txt has its licence, common/ the texts that those name
+#   licenses/   packages.txt: package and version of every library; PACKAGE.txt: its licence; common/: texts to which
+#               the licences refer
 #   lib/        libraries that come before the system's
-#   lib/last/   libraries that come after the system's: drivers use them too, and may need newer ones than these
+#   lib/last/   libraries that come after the system's, because drivers use them, too, and may need newer versions
 #   lib/mpi/    Open MPI's launcher and plug-ins
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/help.sh"
@@ -38,13 +41,14 @@ limit_kib=65536
 
 # Libraries that come with the C library: the program must use the ones of the machine it runs on.
 libc='^(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libutil|libnss_.*|libmvec|libanl)\.so'
-# Libraries of lib/; all others go into lib/last/.
+# Libraries that go into lib/; all others go into lib/last/.
 own='^lib(OpenCL|clblast|cjson|jpeg|png16|mpi|open-[a-z]+|mca_common_[a-z]+|event_[a-z]+-[0-9.]+|pmix)\.so'
-# Libraries for networks, batch systems and shared memory that one machine's ranks do not use: plug-ins that need them stay away.
+# Libraries for networks, batch systems and kinds of shared memory that the ranks of one machine do not use.
+# Plug-ins that need them are left out of the bundle.
 foreign='lib(ucp|uct|ucs|ucm|fabric|ibverbs|rdmacm|psm[a-z0-9_]*|oshmem|nl-[a-z0-9-]+|cuda|portals'
 foreign+='|mca_common_(ucx|ofi|verbs|ompio|monitoring))\.so'
 
-# walk FILE...: what ldd prints for files of the system in $root, whose programs may not run here.
+# walk FILE...: prints the same as ldd, for files of the system in $root, whose programs may not run here.
 walk() {
     local asked file name path place queue
     local -A needed=() paths=() seen
@@ -70,7 +74,8 @@ walk() {
     done
 }
 
-# closure FILE...: the libraries that they need, without the C library's. A library that is not found ends the script.
+# closure FILE...: prints the libraries that the files need, without the C library's. A library that is not
+# found ends the script.
 closure() {
     local missing list
     list=$("$needs_of" "$@")
@@ -84,7 +89,7 @@ closure() {
 sources=()
 ships() { sources+=("$1"); }
 
-# Open MPI 3 and 4 find everything by environment variables, which the script mpirun sets.
+# Open MPI 3 and 4 find their files by environment variables, which the script mpirun sets.
 add_mpi() {
     local launcher plugins texts pmix plugin needs file
     if [ -n "$given" ]; then
@@ -124,7 +129,7 @@ add_mpi() {
         done
     fi
     cat >"$folder/lib/mpi/etc/openmpi-mca-params.conf" <<'TEXT'
-# Ranks of one machine only: memory between them, no network, and no ssh to start them.
+# Only the ranks of one machine: they use shared memory and no network, and are started without ssh.
 btl = self,vader,tcp
 pml = ob1
 plm = isolated
@@ -148,14 +153,14 @@ TEXT
     chmod +x "$folder/mpirun"
 }
 
-# What the packages of the shipped files say about their licences, if the system has Debian packages. With
-# --root a file without a licence ends the script, since no file in that folder was put there by hand.
+# Copies the licences of the shipped files from their packages, if the system has Debian packages. With
+# --root a file without a licence ends the script, since every file in that folder comes from a package.
 add_licenses() {
     local source file package version database=(dpkg-query "--admindir=$root/var/lib/dpkg")
     command -v dpkg-query >/dev/null && [ -s "$root/var/lib/dpkg/status" ] || return 0
     mkdir -p "$folder/licenses/common"
     for source in "${sources[@]}"; do
-        # The package database knows a file under either /lib or /usr/lib.
+        # The package database lists a file either under /lib or under /usr/lib.
         file=$(readlink -f "$source")
         file=${file#"$root"}
         package=$({ "${database[@]}" -S "$file" || "${database[@]}" -S "${file#/usr}"; } 2>/dev/null | head -n 1 | cut -d' ' -f1) || true
@@ -176,7 +181,8 @@ add_licenses() {
         done
 }
 
-# Lines "FILE 2.N" for the programs and libraries of the folder: the newest C library that each requires.
+# Prints a line "FILE 2.N" for each program and library of the folder: the oldest C library with which the
+# file works.
 asks_of_libc() {
     # The exit code is ignored, because readelf ends with an error for scripts, which are not ELF files.
     find "$folder" -type f \( -name '*.so*' -o -perm -u+x \) -exec sh -c 'readelf -V "$@" 2>/dev/null || true' sh {} + |
@@ -200,8 +206,8 @@ fi
 [ -f "$build/CMakeCache.txt" ] || cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release "${for_root[@]}"
 targets=(cltrain_bundle)
 with_mpi=
-# The output goes into a variable: after a pipe, `grep -q` would end before make does, and pipefail would
-# take make's SIGPIPE for "not found".
+# The output goes into a variable, not into a pipe: `grep -q` would end before make, and pipefail would count
+# make's SIGPIPE as "not found".
 known=$(cmake --build "$build" --target help)
 if [[ $known == *cltrain_comm_mpi* ]]; then
     with_mpi=yes
@@ -218,7 +224,7 @@ if [ -e "$final" ] && [ ! -f "$final/BUNDLE" ]; then
     echo "$final exists and was not made by this script" >&2
     exit 1
 fi
-# The bundle is made in a temporary folder beside its place and moved there at the end: if a bundle is
+# The bundle is made in a temporary folder beside the final one and renamed at the end: if a bundle is
 # refused, the previous one does not change.
 mkdir -p "$(dirname "$final")"
 temporary=$(mktemp -d -- "${final%/}.XXXXXX")

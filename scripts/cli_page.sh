@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Writes docs/cli.md to the standard output: every command with the help that the program prints.
-# tests/e2e/test_docs.sh checks that the page is not old.
+# tests/e2e/test_docs.sh checks that the page is up to date.
 #
 # usage: scripts/cli_page.sh PROGRAM >docs/cli.md
 set -eu
@@ -61,7 +61,7 @@ or `=`; `--` ends the options.
 TEXT
 "$program" help | sed -n '/^usage/,/^first steps/s/^  \([a-z]*\)  .*/\1/p' | while read -r command; do
     [ "$command" = help ] || section "$command"
-    # The parts of a command that has some.
+    # The parts of a command, if it has any.
     for part in $("$program" "$command" --help | sed -n '/^usage: .* PART/,$ s/^  \([a-z]*\)  .*/\1/p'); do
         section "$command" "$part"
     done

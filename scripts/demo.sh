@@ -11,7 +11,7 @@ set -euo pipefail
 
 install_packages "${CLTRAIN_PACKAGES[@]}"
 build release cltrain -DBUILD_TESTING=OFF
-# As short as it can be: the demo prints commands that begin with this.
+# A short path, because the demo prints commands that begin with it.
 program=$(preset_folder release)/cltrain
 program=${program#"$PWD"/}
 say "running: $program demo $*"

@@ -1,27 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What a device does with cltrain, in one folder: what it is, how fast GPT-2's training step is, beside PyTorch where that is
-# installed, what its compiler says of the kernels, whether they compute the right numbers, and a training run with its loss
-# curve. For a machine that is rented by the minute: the parts that matter most come first, each has a limit of its own, and one
-# that fails or hangs costs nothing but itself. A part that went well is not repeated in the same folder, so that a second call
-# goes on. It needs bash, coreutils, sed, awk and the program: a bundle of scripts/bundle.sh is enough.
+# Measures a device with cltrain, and writes the results into one folder: a description of the device, the
+# speed of GPT-2's training step, compared with PyTorch if that is installed, the compiler's messages about
+# the kernels, checks of the kernels' results, and a training run with its loss curve. Made for a machine
+# that is rented by the minute: the most important parts come first, each part has its own time limit, and a
+# part that fails or hangs does not affect the others. A second call in the same folder skips the parts that
+# were successful. The script needs bash, coreutils, sed, awk and the program: a bundle of scripts/bundle.sh
+# is enough.
 #
 # usage: scripts/device_report.sh [--device SPEC] [--out DIR] [--minutes N] [--full] [--scale N] [--parts LIST] [--pack DIR] [--text FILE] [--python PROGRAM] [--quick] [--list]
-#   --device SPEC  which device (default: gpu)      --out DIR        the folder (default: device-report); it is gone on with
-#   --minutes N    at most how long in all (8)      --full           also the long parts, at most 60 minutes in all
-#   --scale N      limits of parts so many times as long, for a slow device
-#   --parts LIST   only these parts, with commas; 'step' means all step-...
-#   --pack DIR     at the end also six files there: report.md, report.json, logs.tgz, ptx.tgz, cache.tgz, crash.tgz
-#   --text FILE    what to train on (default: what the demo finds on the machine)
+#   --device SPEC  which device (default: gpu)      --out DIR        the folder (default: device-report); an old one is continued
+#   --minutes N    time limit for all parts (8)     --full           also the long parts, within 60 minutes
+#   --scale N      multiplies the time limits of parts, for a slow device
+#   --parts LIST   only these parts, separated by commas; 'step' means all step-...
+#   --pack DIR     also writes six files to DIR at the end: report.md, report.json, logs.tgz, ptx.tgz, cache.tgz, crash.tgz
+#   --text FILE    the text to train on (default: the text that the demo finds on the machine)
 #   --python PROGRAM  the Python that has PyTorch (default: BENCH_PYTHON, else python3)
-#   --quick        tiny sizes: only whether all of it works        --list   the parts, with their limits in seconds
-# In the folder: PART.txt (output) and PART.json (records) of each part, build/ (each program's log and binary), cache/ (answers,
-# programs, tuning records: carry the folder to a machine of the same driver), report.json (all parts), report.md (a page), run/.
-# report.json and report.md are written anew after each part: they are whole whenever the script is stopped.
+#   --quick        tiny sizes, to test all parts        --list   the parts, with their limits in seconds
+# In the folder: PART.txt (output) and PART.json (records) of each part, build/ (log and binary of each
+# program), cache/ (answers, programs, tuning records; usable on another machine with the same driver),
+# report.json (all parts), report.md (a page), run/. report.json and report.md are written after each part, so
+# they are complete whenever the script is stopped.
 # scripts/gpu_results.sh puts report.md into docs/measurements.md.
 # Environment: CLTRAIN the program (default: beside this script, or build/cltrain).
-# Exit code: 0 all parts went well, 1 some did not: report.md says which, 143 it was stopped.
+# Exit code: 0 all parts succeeded, 1 some failed (report.md says which), 143 the script was stopped.
 set -u
 export LC_ALL=C
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -93,7 +96,7 @@ peer=$here/../tests/bench/peer_torch.py
 mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
 [ -z "$pack" ] || { mkdir -p "$pack" && pack=$(cd "$pack" && pwd); } || exit 2
-# A folder with measurements of another device, size or version is not continued.
+# A folder with measurements of another device, size or version cannot be continued.
 settings="device $device, $(if $quick; then echo tiny; else echo whole; fi) sizes, $("$program" version 2>/dev/null | head -n 1)"
 if [ -e "$out/.settings" ] && [ "$(cat "$out/.settings")" != "$settings" ]; then
     echo "device_report.sh: '$out' holds a report of: $(cat "$out/.settings"); this is: $settings; name another folder with --out" >&2
@@ -106,20 +109,21 @@ begin=$(date +%s)
 end=$((begin + 60 * minutes))
 failed=0
 touch "$out/.parts" # one line for each part that was tried: name, state, seconds, what there is to say
-# An open device file keeps the driver initialised between processes, which otherwise costs each a second or two.
+# An open device file keeps the driver initialised between processes; otherwise each process spends a second
+# or two on that.
 if [ -r /dev/nvidia0 ] && timeout -k 1 10 sh -c ': </dev/nvidia0' 2>/dev/null; then exec 9</dev/nvidia0; fi
 
-# --- reading our records, which have one value a line ---
+# --- reading cltrain's records, which have one value per line ---
 value() { sed -n -E "s/^ *\"$2\": *\"?([^\",]*)\"?,?\$/\1/p" "$out/$1.json" 2>/dev/null | head -n 1; }
 whole() { sed -n -E "s/^ *\"$2\": *\"(.*)\",?\$/\1/p" "$out/$1.json" 2>/dev/null | head -n 1; }
 number() { # value, format
     case $1 in '' | *[!0-9.eE+-]*) echo '-' ;; *) awk -v x="$1" -v f="${2:-%.4g}" 'BEGIN { printf f, x }' ;; esac
 }
-# The number behind a name in a list of {name, unit, value}.
+# The value that belongs to a name in a list of {name, unit, value}.
 row() {
     awk -v want="\"$2\"," '$1 == "\"name\":" { hit = $2 == want } hit && $1 == "\"value\":" { print $2; exit }' "$out/$1.json" 2>/dev/null
 }
-# A number in PyTorch's record, which is one line.
+# Prints a number of PyTorch's record, which is a single line.
 peer_value() { sed -n -E "s/^.*\"$2\": *\"?([^\",}]*)[\",}].*\$/\1/p" "$out/$1.json" 2>/dev/null | head -n 1; }
 ratio() { # a, b: a / b
     case $1$2 in '' | *[!0-9.eE+-]*) ;; *) [ -n "$1" ] && [ -n "$2" ] && awk -v a="$1" -v b="$2" 'BEGIN { if (b > 0) printf "%.2f", a / b }' ;; esac
@@ -242,7 +246,7 @@ refresh() {
     page >"$out/.page" 2>/dev/null && mv "$out/.page" "$out/report.md"
     index >"$out/.index" 2>/dev/null && mv "$out/.index" "$out/report.json"
 }
-# Six files, for a machine from which only a few may be taken.
+# Packs the results into six files, for a machine from which only a few files may be copied.
 archive() { # name, pattern of files and folders of $out ...
     local name=$1
     shift
@@ -263,7 +267,7 @@ stop() {
     [ -z "$job" ] || kill "$job" 2>/dev/null
     exit 143
 }
-# Runs however the script ends: prints the short table, writes the page and the archives.
+# Runs at the end of the script in any case: prints the short table, writes the page and the archives.
 summary() {
     refresh
     echo
@@ -322,11 +326,11 @@ run() {
     [ "$code" = 0 ] || failed=$((failed + 1))
     return 0
 }
-# Records that are the output of their command.
+# Parts whose record is the output of their command.
 after() {
     case $1 in
     version) cp "$out/version.txt" "$out/version.json" ;;
-    # The text from its first bracket on, since messages may come before it.
+    # Keeps the text from its first bracket on, since messages may come before.
     devices) sed -n '/^\[/,$p' "$out/devices.txt" >"$out/devices.json" && read_capabilities ;;
     torch*) grep '^{' "$out/$1.txt" | tail -n 1 >"$out/$1.json" ;;
     esac
@@ -382,8 +386,8 @@ if $quick; then
     torch_shape=(--layers 1 --heads 2 --channels 64 --vocab 512)
     pattern=(-t 'relu*') attention='relu*'
 fi
-# PyTorch at its best: compiled, with its own flash attention and fused AdamW. It is searched for when its
-# parts begin.
+# PyTorch with its fastest settings: compiled, with its own flash attention and fused AdamW. The script
+# searches for PyTorch when the first of its parts begins.
 torch_text=$(cat "$out/torch-probe.txt" 2>/dev/null) torch_missing='' torch_form=()
 look_for_torch() {
     torch_form=(--device cuda --mode compile)
@@ -446,7 +450,7 @@ command_of() {
     step-f*) step_command "${name#step-}" $batch ;;
     step-plain) step_command f32 1 --caps none ;;
     build)
-        # The driver's own cache would hide what the compiler says.
+        # Disables the driver's own cache, since a cached program gives no messages of the compiler.
         command=(env CUDA_CACHE_DISABLE=1 "$program" bench build "$gpt2" --device "$device" data.micro_batch=$batch data.global_batch=$batch model.context=$context precision.mode=bf16
             ${shape[@]+"${shape[@]}"} --out "$out/build" --json "$out/build.json")
         ;;
@@ -483,8 +487,8 @@ refresh
 while read -r name limit _; do
     part "$name" "$limit"
     [ "$name" = doctor ] && wanted devices || continue
-    # If listing devices fails, a step that needs none of their capabilities is tried once; if that fails,
-    # too, nothing else can be measured.
+    # If listing devices fails, one step that needs no capability is tried; if that fails, too, nothing else
+    # can be measured.
     works=$([ "$capabilities" = '?' ] || echo ok)
     case $(state_of devices) in
     FAILED | 'TIMED OUT')

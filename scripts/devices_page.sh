@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# docs/devices.md: what OpenCL runtimes did in the tests labelled `runtimes`, from the records in docs/devices/, one for each runtime.
+# Writes docs/devices.md, the results of OpenCL runtimes in the tests labelled `runtimes`, from the records
+# in docs/devices/, one for each runtime.
 #
 # usage: scripts/devices_page.sh                  writes the page to the standard output: scripts/devices_page.sh >docs/devices.md
 #        scripts/devices_page.sh --take FOLDER    copies the records that the tests left in FOLDER (CLTRAIN_RUNTIMES) to docs/devices/
 # Environment: CLTRAIN_DEVICE_RECORDS another folder of records (default: docs/devices).
-# Exit code: 0 well, 1 a record is not one of the test's, 2 usage.
+# Exit code: 0 success, 1 a file is not a record of these tests, 2 wrong usage.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 export LC_ALL=C
@@ -33,11 +34,11 @@ done
 
 unquoted() { sed 's/\\\(["\\]\)/\1/g; s/|/\\|/g'; }
 value() { sed -n -E "s/^  \"$2\": \"(.*)\",\$/\1/p" "$1" | sed -n 1p | unquoted; }
-# The checks of a record: name, result, seconds, detail, with tabs between them.
+# Prints the checks of a record: name, result, seconds and detail, separated by tabs.
 checks() {
     sed -n -E 's/^    \{"check": "([^"]*)", "result": "([^"]*)", "seconds": ([0-9]+), "detail": "(.*)"\},?$/\1\t\2\t\3\t\4/p' "$1" | unquoted
 }
-# One check of a record: its result, and its seconds in brackets.
+# Prints one check of a record: its result, and its seconds in brackets.
 check() { checks "$1" | awk -F'\t' -v want="$2" '{ hit = want ~ /\*$/ ? index($1, substr(want, 1, length(want) - 1)) == 1 : $1 == want } hit { print; exit }'; }
 verified() { check "$1" 'verify --small*' | awk -F'\t' '{ printf "%s%s", ($2 == "pass" ? "" : "**FAILED** "), $4; if ($1 != "verify --small") printf " (%s)", $1; printf ", %d s", $3 }'; }
 apart() {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Checks the layout of every source in C and OpenCL C with clang-format, or corrects it with --fix. One major version is the judge, because
-# versions disagree.
+# Checks the layout of every source in C and OpenCL C with clang-format, or corrects it with --fix. One major
+# version decides, because versions of clang-format differ.
 #
 # usage: scripts/format.sh [--fix]
 # Exit codes: 0 all is well, 1 some file differs, 3 that version is not installed.

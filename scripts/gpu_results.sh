@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Puts the page that scripts/device_report.sh made on a device into docs/measurements.md, as a section of its GPU chapter. The section of an
-# earlier report on a device of the same name is replaced; everything else stays as it is.
+# Inserts the page that scripts/device_report.sh made on a device into docs/measurements.md, as a section of
+# the chapter about GPUs. The section of an earlier report on a device of the same name is replaced;
+# everything else stays as it is.
 #
 # usage: scripts/gpu_results.sh REPORT.md [MEASUREMENTS.md]
 set -eu
@@ -13,7 +14,7 @@ report=${1:-} results=${2:-$(dirname "${BASH_SOURCE[0]}")/../docs/measurements.m
 name=$(sed -n '1s/^# \(.*\): device report$/\1/p' "$report")
 [ -n "$name" ] || { echo "gpu_results.sh: '$report' is not a page of device_report.sh: its first line names no device" >&2 && exit 2; }
 grep -q '^## GPU$' "$results" || { echo "gpu_results.sh: '$results' has no chapter '## GPU'" >&2 && exit 2; }
-# Headings of the page are two levels deeper in the chapter. The section is the last one of the chapter.
+# Headings of the page become two levels deeper. A new section becomes the last one of the chapter.
 awk -v title="### On $name" '
     function put() {
         if (blank == 0) print ""

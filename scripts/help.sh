@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Sourced by the scripts before anything else: with --help as the first argument they print the comment at their head, and end.
+# The scripts source this file first: with --help as the first argument a script prints the comment at its
+# head, and ends.
 
 case ${1:-} in
 -h | --help)

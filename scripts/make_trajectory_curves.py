@@ -5,7 +5,7 @@
     CLTRAIN_STYLE=groups cltrain verify --trajectory --json FILE
     scripts/make_trajectory_curves.py FILE >cli/verify/trajectory_curves.h
 
-Needed when a model, its data or the random numbers of trainings change; nothing else may change these losses."""
+Run it after a change of a model, its data or the random numbers of trainings; no other change may change these losses."""
 import json
 import sys
 

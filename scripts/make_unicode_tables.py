@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes unicode_classes.h, unicode_compose.h and unicode_uncertain.h in engine/data/texts: tables by which texts are split into words and normalised.
+"""Writes unicode_classes.h, unicode_compose.h and unicode_uncertain.h in engine/data/texts: tables that split texts
+into words and normalise them.
 
 usage: make_unicode_tables.py AGES
 
@@ -19,7 +20,7 @@ except ImportError:
 COMPOSE_VERSION = (9, 0)
 LETTER, NUMBER, SPACE, WORD = 1, 2, 4, 8
 SPACES = {*range(0x9, 0xE), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
-# Symbols with the property Alphabetic: letters in circles and squares.
+# Symbols that have the property Alphabetic: letters in circles and squares.
 CIRCLED = {*range(0x24B6, 0x24EA), *range(0x1F130, 0x1F14A), *range(0x1F150, 0x1F16A), *range(0x1F170, 0x1F18A)}
 JOINERS = {0x200C, 0x200D}
 
@@ -35,7 +36,7 @@ def class_of(code):
 
 
 def runs(function):
-    """The first code point of every run of equal values, with the value."""
+    """Lists the first code point of every run of equal values, with the value."""
     result, last = [], None
     for code in range(0x110000):
         value = function(code)

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes engine/data/tokenizer/wordpiece_tables.h: what BERT's normaliser and splitter do with each character.
+"""Writes engine/data/tokenizer/wordpiece_tables.h: the treatment of each character by BERT's
+normaliser and splitter.
 
 usage: make_wordpiece_tables.py
 
-The tables are read off the Python package tokenizers, whose own tables come from several versions of Unicode: it is asked for each code
-point, so that ids equal those of that library. It must be installed.
+The tables come from the Python package tokenizers, which must be installed: the script calls it for each code
+point, because its own tables come from several versions of Unicode, and token ids must equal those of
+tokenizers.
 """
 import os
 import sys

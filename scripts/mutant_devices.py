@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices on which mutants are tried: how `cltrain verify` runs there, what it builds, and one run of it with changed kernels."""
+"""Devices on which mutants are tried: runs `cltrain verify` on a device, with the kernels as they are to record which programs the
+checks build, and with changed kernels to test a mutant."""
 import glob
 import hashlib
 import os
@@ -36,7 +37,7 @@ class Device:
                 "POCL_CACHE_DIR": os.path.join(caches, "pocl")}
 
     def record(self, texts, pattern):
-        """Runs the small cases once with a log of the programs, unless that was done. All must pass."""
+        """Runs the small cases once, with a log of the programs, unless an earlier run has recorded them. All must pass."""
         self.prepare()
         log, kept = os.path.join(self.folder, "record.log"), os.path.join(self.folder, "record.pickle")
         self.forget_others(pattern, (log, kept))
@@ -60,7 +61,7 @@ class Device:
             pickle.dump(self.recorded, file)
 
     def forget_others(self, pattern, records):
-        """Removes what another program, or a run with another pattern, has recorded: its checks are not the checks of this run."""
+        """Removes the records of another program, or of a run with another pattern, because its checks are not those of this run."""
         with open(self.program, "rb") as file:
             made = f"{hashlib.sha256(file.read()).hexdigest()} {pattern}"
         path = os.path.join(self.folder, "record.made_by")
@@ -75,7 +76,7 @@ class Device:
             out.write(made)
 
     def violated(self, slot):
-        """A rule that the device saw violated, or None."""
+        """A rule that a kernel violated, as the device reports it, or None."""
         return None
 
 
@@ -117,8 +118,8 @@ class Simulated(Device):
 
 
 class Watched(Device):
-    """The interpreter Oclgrind: reads and writes outside of arrays, races, values that nobody wrote. It is slow, so the programs of
-    checks are those that were recorded on the default device."""
+    """The interpreter Oclgrind: reads and writes outside of arrays, races, uninitialised values. It is slow, so it
+    uses the record that was made on the default device."""
     name = "oclgrind"
 
     def __init__(self, folder, program, build, root):
@@ -139,7 +140,7 @@ DEVICES = {d.name: d for d in (Device, Simulated, Watched)}
 
 
 class Trial:
-    """One of the jobs: its folder has the changed kernel and caches of its own, which begin with those of the recording."""
+    """One of the parallel jobs. Its folder has the changed kernel, and its own caches, which begin as copies of the record's caches."""
 
     def __init__(self, device, slot, texts):
         self.device, self.texts = device, texts
@@ -153,7 +154,7 @@ class Trial:
         self.known, self.runs = set(self.kept()), 0
 
     def kept(self):
-        """What PoCL keeps, a folder for each program."""
+        """The cached programs: a folder for each one in PoCL's cache, and the files of the simulated device."""
         return glob.glob(os.path.join(self.folder, "pocl", "*", "*")) + glob.glob(os.path.join(self.folder, "programs", "*"))
 
     def forget(self):
@@ -162,8 +163,8 @@ class Trial:
             shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.remove(path)
 
     def verify(self, mutant, checks, modes, whole=False):
-        """Runs the checks with the mutant until one fails: (state, what was noticed). With `whole` the rest runs, too, unless the
-        failure used much time: after a process that was killed, the next one reads PoCL's whole cache to see that it is not damaged."""
+        """Runs the checks with the mutant until one fails: (state, the failure). With `whole` the remaining checks run, too, unless the
+        failure took long: stopping early means killing the process, and then the next process reads PoCL's whole cache to check it."""
         for name in os.listdir(self.kernels):
             os.remove(os.path.join(self.kernels, name))
         with open(os.path.join(self.kernels, mutant.file), "w", encoding="utf-8") as out:
@@ -203,7 +204,7 @@ class Trial:
 
     @staticmethod
     def watch(process, whole):
-        """(line of the first failed check, its reason, last line); ends the process then, unless the whole is wanted."""
+        """(line of the first failed check, its reason, last line). Ends the process after that check, unless `whole` is set."""
         bad, reason, last, told, stop = None, "", "", False, False
         for line in process.stdout:
             line = line.strip()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that checks build, as the compiler sees them: which of them a mutant changes, and which checks run those.
+"""The programs that checks build, as the compiler sees them. Finds the programs that a mutant changes, and the checks that run them.
 
-A program is a kernel file with options. Its live text is what is left after the preprocessor when functions that its kernel does not
-call are taken out: an edit that leaves the live text of all programs as it was cannot be noticed, because nothing is compiled otherwise.
+A program is a kernel file with options. Its live text is the preprocessor's output without the functions that its kernel does not
+call. An edit that does not change the live text of any program cannot be noticed, because the compiler gets the same code.
 """
 import collections
 import os
@@ -20,12 +20,12 @@ Check = collections.namedtuple("Check", "name ms programs")  # programs: indices
 
 
 def option_defaults(text):
-    """`#pragma option NAME VALUE` as the build writes it for compilers (cl/kernels/embed.cmake)."""
+    """Replaces `#pragma option NAME VALUE` as the build does (cl/kernels/embed.cmake)."""
     return OPTION.sub(r"#ifndef \1\n#define \1 \2\n#endif", text)
 
 
 def expand(texts, file, depth=0):
-    """The file with its includes put in, and a #line before each piece."""
+    """The text of a file with its includes inserted, and a #line before each piece."""
     out = [f'#line 1 "{file}"']
     for number, line in enumerate(texts[file].split("\n"), 1):
         m = INCLUDE.match(line)
@@ -39,7 +39,7 @@ def expand(texts, file, depth=0):
 
 
 def closure(texts, file, seen=None):
-    """The names of the file and of all that it includes."""
+    """The names of the file and of all files that it includes, directly or not."""
     seen = set() if seen is None else seen
     if file in texts and file not in seen:
         seen.add(file)
@@ -121,7 +121,7 @@ def live(texts, program, defines):
 
 
 class Recorded:
-    """What one run of all checks on a device told: its programs and checks, and where the code of each program stands."""
+    """The record of one run of all checks on a device: its programs, its checks, and the lines of code of each program."""
 
     def __init__(self, log, texts, defines):
         self.texts, self.defines = texts, defines
@@ -161,7 +161,7 @@ class Recorded:
                 self.by_program[p].append(check)
 
     def candidates(self, mutant):
-        """Programs that the mutant may change, those with quick checks and of several kernels first."""
+        """Programs that the mutant may change; programs with quick checks, of different kernels, come first."""
         if mutant.macro is not None:
             near = [p for p in self.by_macro[mutant.macro] if mutant.file in self.files[p]]
         else:
@@ -176,7 +176,7 @@ class Recorded:
         return [p for _, p in sorted(order, key=lambda pair: pair[0])]
 
     def changed(self, mutant, program):
-        """Whether the mutant changes the live text of this program."""
+        """True if the mutant changes the live text of this program."""
         texts = {**self.texts, mutant.file: mutant.apply(self.texts[mutant.file])}
         return live(texts, self.programs[program], self.defines)[0] != self.live[program][0]
 

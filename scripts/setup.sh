@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034
 #
-# Functions that demo.sh and test.sh share: install what is missing on Debian 12, Ubuntu 22.04 or 24.04, and build with a CMake
-# preset. To be sourced, not run.
+# Functions that demo.sh and test.sh share: install what is missing on Debian 12, Ubuntu 22.04 or 24.04, and
+# build with a CMake preset. Source this file; do not run it.
 
 CLTRAIN_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# What a build and a run need. PoCL is the OpenCL device of machines that have no other.
+# Packages for a build and a run. PoCL is the OpenCL device of machines that have no other.
 CLTRAIN_PACKAGES=(build-essential cmake ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev
     libcjson-dev zlib1g-dev libjpeg-dev libpng-dev libcurl4-openssl-dev pocl-opencl-icd)
 # "cltrain data fetch" downloads with curl or wget.
@@ -38,7 +38,7 @@ as_root() {
     fi
 }
 
-# install_packages NEEDED... [-- OPTIONAL...]: installs what is missing, after saying what.
+# install_packages NEEDED... [-- OPTIONAL...]: prints the missing packages and installs them.
 install_packages() {
     local needed=() optional=() into=needed argument
     for argument in "$@"; do
@@ -73,7 +73,7 @@ install_packages() {
         die "apt-get install failed; see its messages above"
 }
 
-# preset_folder PRESET: where CMakePresets.json puts its build.
+# preset_folder PRESET: prints the preset's build folder in CMakePresets.json.
 preset_folder() {
     case $1 in
     release | ci) echo "$CLTRAIN_ROOT/build" ;;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The built-in functions of OpenCL C for clang's NVPTX target, which has none: a small library that is
- * linked into every program before it is optimised, so that calls become the instructions that a driver's
- * compiler would choose. Functions that a device computes in a library of its own (exp, log and others)
- * become an instruction `library.*`, which only the executor knows. A function that is missing here remains
- * a call, which the executor refuses to run. The file has one small function per line. */
+ * The built-in functions of OpenCL C, which clang's NVPTX target lacks. This small library is linked into
+ * every program before the program is optimised, so that calls become the instructions that a driver's
+ * compiler would choose. Functions that a device computes with its own library (exp, log and others) become
+ * an instruction `library.*`, which only the executor knows. A call of a function that is missing here
+ * remains a call, which the executor refuses to run. The file has one small function per line. */
 /* clang-format off */
 #define OVERLOAD __attribute__((overloadable, always_inline))
 
@@ -205,7 +205,7 @@ CONVERT_TO(float) CONVERT_TO(uint) CONVERT_TO(int) CONVERT_TO(ushort) CONVERT_TO
 
 /* --- memory --- */
 
-/* Vectors are only as aligned as their elements. */
+/* Vectors in memory have only the alignment of their elements. */
 #define VECTOR(type, n, space)                                                                               \
     type##n OVERLOAD vload##n(size_t k, const space type *p) { type##n r; EACH(n, r[i] = p[k * n + i]) return r; } \
     void OVERLOAD vstore##n(type##n v, size_t k, space type *p) { EACH(n, p[k * n + i] = v[i]) }

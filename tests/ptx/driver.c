@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The driver's platform, device, contexts and queues, and its entry points for the OpenCL loader. The device
- * announces what an NVIDIA device of its generation would announce; what it can do depends on the
- * instructions that the executor knows. */
+ * announces the same as an NVIDIA device of its generation, but can run only the instructions that the
+ * executor knows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ pthread_mutex_t ptx_lock = PTHREAD_MUTEX_INITIALIZER;
 typedef struct identity {
     const char *word; /* value of CLTRAIN_PTX_PLAY */
     const char *name, *driver, *platform_version, *extensions;
-    cl_ulong bytes, largest, cache, clock; /* of memory, of an allocation, of the second-level cache; MHz */
+    cl_ulong bytes, largest, cache, clock; /* bytes: memory, largest allocation, second-level cache; MHz */
 } identity;
 
 #define BASE_EXTENSIONS                                                                                      \
@@ -130,7 +130,7 @@ static cl_int CL_API_CALL platform_info(cl_platform_id id, cl_platform_info what
 {
     (void)id;
     switch (what) {
-    case CL_PLATFORM_NAME: /* a substring that quirks look for */
+    case CL_PLATFORM_NAME: /* contains the words by which quirks recognise the driver */
         return answer_text("NVIDIA CUDA, simulated", size, out, needed);
     case CL_PLATFORM_VENDOR:
         return answer_text("cltrain's tests", size, out, needed);
@@ -371,7 +371,8 @@ void ptx_platform_entries(cl_icd_dispatch *d)
     d->clGetCommandQueueInfo = queue_info;
 }
 
-/* Entries of the table that this driver does not set: a program that needs one must not continue. */
+/* Fills the entries of the table that this driver does not set: a program that calls one must not
+ * continue. */
 static void not_simulated(void)
 {
     fprintf(stderr, "PTX executor: a function of OpenCL was called that this driver does not have\n");
@@ -389,7 +390,7 @@ static void fill_table(void)
     ptx_command_entries(&ptx_dispatch);
 }
 
-/* Called before any platform is known, and so before any other function of the table. */
+/* The loader calls this before any other function of the table, since it yields the platforms. */
 __attribute__((visibility("default"))) CL_API_ENTRY cl_int CL_API_CALL
 clIcdGetPlatformIDsKHR(cl_uint n, cl_platform_id *out, cl_uint *count)
 {

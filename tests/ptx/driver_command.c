@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Launches, events and the report of a launch: the rule that it violated, or its counters. */
+ * Launches and events. A launch is reported with the rule that it violated, or with its counters. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -94,7 +94,7 @@ static void forget_counts(ptx_kernel *k)
 
 /* --- launches --- */
 
-/* The work-group size if the caller leaves it to the driver: powers of two, up to 256 items. */
+/* Chooses the work-group size if the caller leaves it to the driver: powers of two, up to 256 items. */
 static void choose_group(const size_t *global, uint32_t group[3])
 {
     group[0] = 256;
@@ -142,7 +142,7 @@ static uint32_t place_shared(cl_kernel kernel)
     return at - kernel->code->shared_bytes;
 }
 
-/* Whether a kernel with __local parameters has room for these and for its arrays. */
+/* True if the __local parameters and the arrays of a kernel fit into local memory together. */
 static bool has_room(cl_kernel kernel)
 {
     uint64_t bytes = 0;
@@ -176,7 +176,7 @@ static bool run(cl_kernel kernel, ptx_launch *launch)
 
 #define ILLEGAL_ACCESS (-9999) /* NVIDIA's */
 
-static cl_int lasting = CL_SUCCESS; /* under ptx_lock */
+static cl_int lasting = CL_SUCCESS; /* call it under ptx_lock */
 
 cl_int ptx_lasting_failure(void)
 {
@@ -201,7 +201,7 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
         if (!kernel->is_set[i])
             return CL_INVALID_KERNEL_ARGS;
     if (offset && (offset[0] || (dims > 1 && offset[1]) || (dims > 2 && offset[2])))
-        return CL_INVALID_GLOBAL_OFFSET; /* nothing here uses one */
+        return CL_INVALID_GLOBAL_OFFSET; /* the engine never passes one */
     if ((kernel->code->products && ptx_refuses("launch")) || !has_room(kernel))
         return CL_OUT_OF_RESOURCES;
     cl_int code = shape(kernel->code, dims, global, local, &launch);
@@ -216,7 +216,7 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
         lasting = CL_OUT_OF_RESOURCES;
     pthread_mutex_unlock(&ptx_lock);
     if (!ok && !ptx_is_card())
-        return CL_INVALID_OPERATION; /* a code that the caller does not take for a lack of memory */
+        return CL_INVALID_OPERATION; /* not a code that means lack of memory to the caller */
     ptx_event(queue, CL_COMMAND_NDRANGE_KERNEL, start, event);
     return CL_SUCCESS;
 }
@@ -233,7 +233,7 @@ void ptx_event(cl_command_queue queue, cl_command_type type, cl_ulong start, cl_
         **out = (struct _cl_event){&ptx_dispatch, 1, type, queue, queue->context, status, start, ptx_now()};
 }
 
-/* A user event has ended, under ptx_lock. */
+/* Signals that a user event has ended; guarded by ptx_lock. */
 static pthread_cond_t completed = PTHREAD_COND_INITIALIZER;
 
 void ptx_await(cl_uint n, const cl_event *events)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Buffers of the simulated device, and the commands that move bytes, each of which runs when it is enqueued.
- * A kernel never sees a host address: for it buffer n is at n << PTX_BUFFER_SHIFT. */
+ * Buffers of the simulated device, and commands that move bytes; each command runs when it is enqueued. A
+ * kernel never sees a host address: in a kernel, buffer n begins at n << PTX_BUFFER_SHIFT. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static void release_data(cl_mem mem)
     free(mem);
 }
 
-/* Memory without a value holds NaN in every width. */
+/* Uninitialised memory holds NaN, as numbers of any width. */
 static bool fill_in(cl_mem mem, cl_mem_flags flags, void *host)
 {
     mem->owned = !(flags & CL_MEM_USE_HOST_PTR);

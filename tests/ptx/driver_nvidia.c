@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * NVIDIA's own OpenCL compiler and assembler instead of clang: the libraries of its driver, which need no
- * device (libnvidia-nvvm.so.4: OpenCL C to PTX; libnvidia-ptxjitcompiler.so.1: PTX to machine code, which
- * is thrown away here). They are called in this process, as by the driver. The names of the compiler's
- * functions are those that the library exports; the assembler's are documented as "PTX Compiler APIs". This
- * file does not know what is compiled. */
+ * device (libnvidia-nvvm.so.4: OpenCL C to PTX; libnvidia-ptxjitcompiler.so.1: PTX to machine code, which is
+ * thrown away here). They are called in this process, as the driver calls them. The compiler's functions are
+ * not documented; their names are the exported symbols. The assembler's functions are documented as "PTX
+ * Compiler APIs". This file does not know what is compiled. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ typedef struct functions {
 } functions;
 
 static functions nvidia;
-/* Two concurrent calls of the compiler have crashed the process, so calls take turns. */
+/* Serialises calls of the compiler, because two concurrent calls have crashed the process. */
 static pthread_mutex_t compiling = PTHREAD_MUTEX_INITIALIZER;
 static char missing[800]; /* why the libraries are missing; "" if they are there */
 
@@ -73,7 +73,7 @@ bool ptx_nvidia(void)
     return true;
 }
 
-/* The options for the compiler: the program's, without the one for the assembler, and the options that the
+/* Makes the options for the compiler: those of the program without the assembler's, and those that the
  * driver adds. */
 static char *options_for_compiler(const char *options)
 {
@@ -113,8 +113,8 @@ bool ptx_nvidia_compile(const char *source, const char *options, char **ptx, cha
     return *ptx != NULL;
 }
 
-/* Arrays of more than 48 KiB in local memory, which old assemblers refuse, are turned into arrays whose
- * size is given at the launch. These are declared before the kernels; the code does not change. */
+/* Old assemblers refuse arrays of more than 48 KiB in local memory. Turns such arrays into arrays whose size
+ * is given at the launch. These are declared before the kernels; the code does not change. */
 static char *without_large_arrays(const char *ptx)
 {
     size_t room = 2 * strlen(ptx) + 1, used = 0, moved = 0;

@@ -50,7 +50,7 @@ static const char declarations[] =
     "#endif\n";
 
 #define MOST_WORDS 300
-#define NEWEST_CPU 86 /* newest that old clangs know: the PTX of newer devices gets their name afterwards */
+#define NEWEST_CPU 86 /* newest target of old versions of clang; PTX for newer devices is renamed */
 
 typedef struct words {
     char *word[MOST_WORDS];
@@ -81,8 +81,8 @@ static void command_line(words *w, const char *options, const char *source, cons
         "-Xclang", "+ptx75",
         "-O3",     "-D__NV_CL_C_VERSION=1",
         "-w",      "-S",
-        "-mllvm",  "-disable-vector-combine",    /* vectors of halves stay one load */
-        "-mllvm",  "-inline-threshold=1000000"}; /* a device has no calls */
+        "-mllvm",  "-disable-vector-combine",    /* a vector of halves stays one load */
+        "-mllvm",  "-inline-threshold=1000000"}; /* inlines everything, because the executor has no calls */
     char cpu[16];
     add(w, ptx_setting("CLTRAIN_PTX_CLANG", "clang"));
     for (size_t i = 0; i < sizeof before / sizeof before[0]; i++)
@@ -102,7 +102,7 @@ static void command_line(words *w, const char *options, const char *source, cons
     add(w, ptx);
 }
 
-/* Runs the command with both outputs in a file; true if it ended with 0. */
+/* Runs the command with its standard output and error in a file; true if its exit code is 0. */
 static bool run(words *w, const char *log)
 {
     w->word[w->n] = NULL;
@@ -120,8 +120,8 @@ static bool run(words *w, const char *log)
     return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* A program's name in the cache is a hash of everything it is made from, including the library of
- * functions. */
+/* A program's name in the cache is a hash of all inputs of its compilation, including the library of
+ * built-in functions. */
 static uint64_t hash(uint64_t h, const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -178,7 +178,7 @@ bool ptx_compile(const char *source, const char *options, char **ptx, char **log
         *ptx = ok ? read_all(path[1], &bytes) : NULL;
         name_target(*ptx);
     }
-    if (keep && *ptx) { /* another process may do the same, so the complete file is renamed */
+    if (keep && *ptx) { /* another process may write the same file, so the complete file is renamed */
         char fresh[700];
         snprintf(fresh, sizeof fresh, "%s.%ld", cached, (long)getpid());
         if (write_all(fresh, "", *ptx))
@@ -323,8 +323,8 @@ static void set_log(cl_program program, const char *text)
     program->log = strdup(text ? text : "");
 }
 
-/* Whether the PTX is for this device: not for another target, and without instructions of "sm_90a" under
- * another target's name. */
+/* True if the PTX is for this device's target, and has instructions of "sm_90a" only if it names that
+ * target. */
 static bool is_for_this(cl_program program, const char *ptx)
 {
     char text[300] = "", suffix = '\0';
@@ -358,7 +358,7 @@ static bool is_for_this(cl_program program, const char *ptx)
     return !text[0];
 }
 
-/* The largest number before the unit. */
+/* The largest number in the text that stands before the word `unit`. */
 static long largest_before(const char *log, const char *unit)
 {
     long largest = 0;
@@ -402,7 +402,7 @@ static bool assembled(cl_program program, const char *ptx)
     return ok;
 }
 
-/* Checks limits that NVIDIA's assembler has, too. */
+/* Checks limits that NVIDIA's assembler checks, too. */
 static bool fits(cl_program program, const char *ptx)
 {
     char text[300];
@@ -432,7 +432,7 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint n, const cl_
     program->options = strdup(options ? options : "");
     program->status = CL_BUILD_ERROR;
     bool ok = program->source ? ptx_compile(program->source, program->options, &ptx, &log) : true;
-    if (!program->source) { /* made from a binary, which is PTX as on NVIDIA's devices */
+    if (!program->source) { /* made from a binary; as on NVIDIA's devices, a binary is PTX */
         ptx = strdup(program->binary);
         log = NULL;
     }

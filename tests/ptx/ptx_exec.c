@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Runs a kernel: groups one after the other in random order, the warps of a group in random turns, the lanes
- * of a warp together while they take the same path (those at the earliest instruction run first, and wait for
- * the others where paths meet). All rules of convergence are checked here: lanes at an instruction of the
- * warp, threads at a barrier, asynchronous copies that are not waited for. */
+ * of a warp together while they take the same path. If paths differ, the lanes at the earliest instruction
+ * run first, and wait for the others where the paths meet. All rules of convergence are checked here: all
+ * lanes must reach an instruction of the whole warp, all threads a barrier, and asynchronous copies must be
+ * waited for. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/ptx/ptx_machine.h"
 
-#define MOST_INSTRUCTIONS UINT64_C(400000000) /* of a warp: with more, it counts as hanging */
+#define MOST_INSTRUCTIONS UINT64_C(400000000) /* instructions of a warp; with more, it counts as hanging */
 
 void ptx_fail(const ptx_warp *w, const ptx_instruction *i, int lane, const char *format, ...)
 {
@@ -34,8 +35,8 @@ uint32_t ptx_random(ptx_machine *m)
 
 /* --- where lanes are --- */
 
-/* Among the lanes that are not blocked, those at the earliest instruction run. False: all remaining lanes
- * are blocked. */
+/* Chooses the lanes that run: of the lanes that are not blocked, those at the earliest instruction. False:
+ * all remaining lanes are blocked. */
 static bool pick(ptx_warp *w)
 {
     uint32_t ready = w->alive & ~w->blocked, first = UINT32_MAX, next = UINT32_MAX;
@@ -64,7 +65,8 @@ static void leave(ptx_warp *w, uint32_t mask, uint32_t pc)
             w->lane_pc[l] = pc;
 }
 
-/* All lanes are blocked: if they are at the same instruction, they continue together. */
+/* Called when all lanes are blocked: if they are at the same instruction, they continue together; otherwise
+ * the launch fails. */
 static void meet(ptx_warp *w)
 {
     const ptx_kernel *k = w->machine->launch->kernel;
@@ -162,7 +164,7 @@ static void parameter(ptx_warp *w, const ptx_instruction *i, uint32_t mask)
     }
 }
 
-/* The running lanes wait for the others of their warp. True if all lanes are here. */
+/* Makes the running lanes wait for the others of their warp. True: no lane is missing. */
 static bool together(ptx_warp *w)
 {
     if (!w->split)
@@ -294,7 +296,7 @@ static uint64_t start_value(const ptx_machine *m, const ptx_start *s, uint32_t t
     return 0;
 }
 
-/* Registers start with values that no kernel expects. */
+/* Fills the registers with values that no kernel expects. */
 static void start_warp(ptx_machine *m, ptx_warp *w)
 {
     const ptx_kernel *k = m->launch->kernel;
@@ -320,7 +322,8 @@ static void start_warp(ptx_machine *m, ptx_warp *w)
         }
 }
 
-/* All warps wait or have ended: a barrier is passed only if all warps wait at it. */
+/* Called when every warp waits or has ended: passes the barrier if all warps wait at it; otherwise the
+ * launch fails. */
 static bool pass_barrier(ptx_machine *m)
 {
     const ptx_warp *waits = NULL, *ended = NULL;
@@ -439,7 +442,7 @@ static uint32_t *shuffled(ptx_machine *m, uint32_t n)
 
 bool ptx_run(const ptx_launch *launch, char message[PTX_TEXT])
 {
-    static uint32_t last_segment; /* marks of earlier launches stay in the buffers */
+    static uint32_t last_segment; /* the buffers keep the marks of earlier launches */
     ptx_machine machine, *m = &machine;
     uint32_t groups = launch->grid[0] * launch->grid[1] * launch->grid[2];
     volatile bool ok = true;

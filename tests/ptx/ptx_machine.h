@@ -8,13 +8,13 @@
 
 #include "tests/ptx/ptx.h"
 
-#define PTX_MAX_COPIES 64 /* in flight, of one thread */
+#define PTX_MAX_COPIES 64 /* copies of a thread in flight */
 
 typedef struct ptx_copy {
     uint64_t to, from; /* address in shared memory; address in global memory */
     uint32_t bytes;    /* bytes to copy: the rest up to `size` becomes 0 */
     uint32_t size;
-    uint32_t batch; /* number of the batch, 0 while it is open */
+    uint32_t batch; /* number of the batch; 0: the batch is still open */
     bool landed;
     const ptx_instruction *by;
 } ptx_copy;
@@ -24,13 +24,13 @@ typedef struct ptx_lane {
     uint32_t n_copies, batches; /* batches closed so far */
 } ptx_lane;
 
-#define PTX_MAX_PRODUCTS 64 /* in flight, of one warp */
+#define PTX_MAX_PRODUCTS 64 /* products of a warp in flight */
 
-/* A wgmma.mma_async from the view of one of its four warps. */
+/* A wgmma.mma_async as one of its four warps sees it. */
 typedef struct ptx_product {
     struct ptx_instruction *by;
     uint64_t a, b;  /* descriptors */
-    uint32_t batch; /* number of the batch, 0 while it is open */
+    uint32_t batch; /* number of the batch; 0: the batch is still open */
 } ptx_product;
 
 /* A warp's products; only in kernels with products. */
@@ -38,19 +38,19 @@ typedef struct ptx_products {
     ptx_product list[PTX_MAX_PRODUCTS];
     uint32_t n, batches; /* products in flight; batches closed so far */
     uint32_t started;    /* so far */
-    uint32_t now, fence; /* instructions so far; its value at the last wgmma.fence */
-    uint8_t *busy;       /* by unit of registers: products in flight that add to it */
-    uint32_t *used;      /* by unit: the last instruction, other than a product, that used it */
+    uint32_t now, fence; /* instructions so far, and their number at the last wgmma.fence */
+    uint8_t *busy;       /* for each register unit: products in flight that add to it */
+    uint32_t *used;      /* for each unit: the last instruction that used it, other than a product */
 } ptx_products;
 
 /* The products that all four warps of a group must start in the same order. */
 typedef struct ptx_agreed {
-    ptx_product list[PTX_MAX_PRODUCTS]; /* number n at n % PTX_MAX_PRODUCTS */
+    ptx_product list[PTX_MAX_PRODUCTS]; /* product n is at n % PTX_MAX_PRODUCTS */
     uint32_t n;
 } ptx_agreed;
 
-/* Fences between a thread's accesses and those of the asynchronous proxy: the time of the last one, and of
- * the last one in an earlier segment. */
+/* A thread's fences between its accesses and those of the asynchronous proxy: the time and the segment of
+ * the last fence, and the time of the last fence in an earlier segment. */
 typedef struct ptx_proxy {
     uint32_t last, segment, earlier;
 } ptx_proxy;
@@ -59,10 +59,10 @@ typedef struct ptx_proxy {
 typedef struct ptx_order {
     uint32_t groups;
     uint32_t *atomic;             /* segment of each group's last atomic operation */
-    uint32_t *clock;              /* by group: the running group sees its earlier segments */
-    struct ptx_release *releases; /* of this launch, in order */
+    uint32_t *clock;              /* for each group: the running group sees its segments before this */
+    struct ptx_release *releases; /* all releases of this launch, in order */
     size_t n_releases;
-    struct ptx_acquire *acquires; /* of single threads, since the last barrier */
+    struct ptx_acquire *acquires; /* acquires of single threads since the last barrier */
     size_t n_acquires;
 } ptx_order;
 
@@ -71,14 +71,14 @@ typedef enum ptx_state { PTX_RUNS, PTX_AT_BARRIER, PTX_ENDED } ptx_state;
 typedef struct ptx_warp {
     struct ptx_machine *machine;
     uint8_t *registers;
-    uint8_t *local; /* memory of the lanes' own, one after the other */
+    uint8_t *local; /* private memory of the lanes, one lane after the other */
     ptx_lane *lanes;
     ptx_products *products; /* NULL: the kernel has none */
     uint32_t first;         /* thread number of lane 0 */
     uint32_t born, alive;
-    uint32_t mask, pc; /* lanes that run now, and where */
-    bool split;        /* other lanes are at their own lane_pc */
-    uint32_t other_pc; /* the nearest lane_pc that is not blocked */
+    uint32_t mask, pc; /* lanes that run now, and their instruction */
+    bool split;        /* not all lanes run together: the others are at their lane_pc */
+    uint32_t other_pc; /* the smallest lane_pc of the other lanes that are not blocked */
     uint32_t blocked;  /* lanes that wait at an instruction of the whole warp */
     uint32_t lane_pc[PTX_LANES];
     ptx_state state;
@@ -95,11 +95,11 @@ typedef struct ptx_machine {
     ptx_warp *warps;
     uint32_t n_warps, n_threads;
     uint32_t group, group_id[3];
-    uint32_t segment, first_segment; /* current; first of this launch */
+    uint32_t segment, first_segment; /* current segment; first segment of this launch */
     ptx_order order;
     ptx_proxy *proxy;   /* by thread */
-    ptx_agreed *agreed; /* by group of four warps; NULL: the kernel has no products */
-    uint32_t fences;    /* fences of all threads so far: the time of ptx_shadow.stamp */
+    ptx_agreed *agreed; /* for each group of four warps; NULL: the kernel has no products */
+    uint32_t fences;    /* fences of all threads so far; this number is the time in ptx_shadow.stamp */
     uint64_t random;
     char *message;
     jmp_buf failed;
@@ -132,9 +132,9 @@ static inline uint64_t ptx_value(const ptx_warp *warp, ptx_operand operand, int 
 
 void ptx_order_create(ptx_machine *machine);
 void ptx_order_destroy(ptx_machine *machine);
-void ptx_order_group(ptx_machine *machine);   /* a group begins */
-void ptx_order_barrier(ptx_machine *machine); /* before a segment of the group begins */
-/* Whether this thread sees what `group` did in `segment`. */
+void ptx_order_group(ptx_machine *machine);   /* call it when a group begins */
+void ptx_order_barrier(ptx_machine *machine); /* call it before the group's next segment begins */
+/* True if this thread sees what `group` did in `segment`. */
 bool ptx_ordered(const ptx_machine *machine, uint32_t thread, uint32_t group, uint32_t segment);
 void ptx_order_atomic(ptx_machine *machine); /* called for the running group, on global memory */
 void ptx_order_release(ptx_machine *machine, uint32_t thread, uint64_t address);
@@ -145,8 +145,8 @@ void ptx_order_acquire(ptx_warp *warp, const ptx_instruction *i, int lane, uint6
 void ptx_load(ptx_warp *warp, ptx_instruction *i, uint32_t mask);
 void ptx_store(ptx_warp *warp, ptx_instruction *i, uint32_t mask);
 void ptx_atomic_run(ptx_warp *warp, ptx_instruction *i, uint32_t mask);
-/* For matrix instructions: a pointer to `bytes` of shared memory, checked and recorded as a read or write
- * of the lane. */
+/* For matrix instructions: return a pointer to `bytes` bytes of shared memory, after checking and recording
+ * the lane's read or write. */
 uint8_t *ptx_shared_read(ptx_warp *warp, const ptx_instruction *i, int lane, uint64_t address, uint32_t bytes,
                          uint32_t align);
 uint8_t *ptx_shared_write(ptx_warp *warp, const ptx_instruction *i, int lane, uint64_t address,
@@ -154,14 +154,14 @@ uint8_t *ptx_shared_write(ptx_warp *warp, const ptx_instruction *i, int lane, ui
 void ptx_copy_start(ptx_warp *warp, ptx_instruction *i, uint32_t mask);
 void ptx_copy_commit(ptx_warp *warp, uint32_t mask);
 void ptx_copy_wait(ptx_warp *warp, const ptx_instruction *i, uint32_t mask);
-/* Counts the passes over the 32 banks for the addresses of the lanes in `mask`. */
+/* Counts the passes over the 32 banks that the addresses of the lanes in `mask` need. */
 void ptx_count_banks(ptx_instruction *i, const uint64_t *address, uint32_t mask, uint32_t bytes);
 
 /* --- asynchronous products: ptx_products.c --- */
 
-void ptx_products_create(ptx_machine *machine); /* after the warps */
+void ptx_products_create(ptx_machine *machine); /* call it after creating the warps */
 void ptx_products_destroy(ptx_machine *machine);
-void ptx_products_start(ptx_warp *warp); /* a new group begins */
+void ptx_products_start(ptx_warp *warp); /* call it when a group begins */
 /* Called before every instruction of a kernel with products: its registers must not belong to a product in
  * flight. */
 void ptx_products_look(ptx_warp *warp, const ptx_instruction *i);

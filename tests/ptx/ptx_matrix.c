@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Instructions of a whole warp, according to the PTX ISA: matrices in fragments, shuffles, votes. Sums are
- * computed in double and rounded once, so that an exact result stays exact. The layout of wmma's fragments,
- * which every device may choose, is this file's own. */
+ * computed in double and rounded once, so that an exact result stays exact. Every device may choose the
+ * layout of wmma's fragments; this file uses its own. */
 #include <string.h>
 
 #include "tests/ptx/ptx_machine.h"
@@ -16,7 +16,7 @@ static float element(matrix_type type, uint32_t word, int upper)
     return type == TYPE_F16 ? ptx_from_f16(bits) : ptx_float(bits << 16);
 }
 
-/* A device would drop or misread the lower bits; rounding is the kernel's task. */
+/* Fails if a tf32 operand has lower bits, which a device would drop or misread: the kernel must round. */
 static float rounded(ptx_warp *w, const ptx_instruction *i, int lane, uint32_t word, const char *which)
 {
     if ((word & 0x1fffu) && (word & 0x7f800000u) != 0x7f800000u)
@@ -103,9 +103,9 @@ static void ldmatrix(ptx_warp *w, ptx_instruction *i)
         ptx_count_banks(i, address, mask, 16);
 }
 
-/* --- wmma: lane l has line l / 2, eight of the other index from 8 (l & 1) on --- */
+/* --- wmma: lane l has eight elements of line l / 2, from element 8 (l & 1) on --- */
 
-#define MARK 0xabc00000u /* word 4 of a loaded fragment, together with its operand and layout */
+#define MARK 0xabc00000u /* stored, with operand and layout, in word 4 of a loaded fragment */
 
 static void same_everywhere(ptx_warp *w, const ptx_instruction *i, int arg)
 {
@@ -114,7 +114,8 @@ static void same_everywhere(ptx_warp *w, const ptx_instruction *i, int arg)
             ptx_fail(w, i, l, "the lanes give different addresses or rows");
 }
 
-/* mode: 2 for B, 1 for columns. Operands: eight words, address, length of a row. */
+/* mode: bits 2 for B (otherwise A), 1 for a layout by columns. Operands: eight words, address, length of a
+ * row. */
 static void wmma_load(ptx_warp *w, ptx_instruction *i)
 {
     uint64_t at = ptx_value(w, i->args[8], 0), row = ptx_value(w, i->args[9], 0);
@@ -122,7 +123,7 @@ static void wmma_load(ptx_warp *w, ptx_instruction *i)
     same_everywhere(w, i, 9);
     if (at % 32 || row % 8)
         ptx_fail(w, i, 0, "address %llu, rows of %llu", (unsigned long long)at, (unsigned long long)row);
-    bool by_line = ((i->mode & 2) != 0) == ((i->mode & 1) != 0); /* lines are `row` apart */
+    bool by_line = ((i->mode & 2) != 0) == ((i->mode & 1) != 0); /* `row` elements from line to line */
     for (int l = 0; l < PTX_LANES; l++) {
         uint32_t word[8] = {0, 0, 0, 0, MARK | i->mode};
         for (uint64_t k = 0; k < 8; k++) {
@@ -138,7 +139,8 @@ static void wmma_load(ptx_warp *w, ptx_instruction *i)
     }
 }
 
-/* mode: layouts of A (2) and B (1), each set for columns. Operands: D 8, A 8, B 8, C 8. */
+/* mode: bits for A (2) and B (1), set if its layout is by columns. Operands: eight registers each of D, A, B
+ * and C. */
 static void wmma_mma(ptx_warp *w, ptx_instruction *i)
 {
     float a[16][16], b[16][16], sums[8][PTX_LANES];
@@ -228,7 +230,8 @@ static void vote(ptx_warp *w, ptx_instruction *i)
                                                        : ballot == PTX_ALL;
 }
 
-/* The lanes meet and see what the others did before: for the check of races, a barrier of the warp. */
+/* The lanes meet and see what the others did before. The check of races treats this as a barrier of the
+ * warp. */
 static void meet(ptx_warp *w, ptx_instruction *i)
 {
     (void)w;

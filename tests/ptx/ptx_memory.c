@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks every access to memory: it must be inside a buffer, aligned, read only what was written, not touch
- * the target of an asynchronous copy in flight, and not be a race. Shared memory starts without values. A
- * race is two threads that access a byte, at least one of them writing, without a barrier of their group
- * between them, or two groups between which nothing orders the accesses (ptx_order.c). Acquiring loads and
- * releasing stores do not race with each other. */
+ * Checks every access to memory: it must be inside a buffer and aligned, must read only values that were
+ * written, must not touch the target of an asynchronous copy in flight, and must not be a race. Shared
+ * memory starts without values. A race is two threads that access a byte, at least one of them writing,
+ * without a barrier of their group between them, or two groups between which nothing orders the accesses
+ * (ptx_order.c). Acquiring loads and releasing stores do not race with each other. */
 #include <string.h>
 
 #include "tests/ptx/ptx_machine.h"
 #include "tests/ptx/ptx_numbers.h"
 
-/* Which bytes of a word an access of `bytes` at `address` touches. */
+/* The bytes of a word, as a mask, that an access of `bytes` bytes at `address` touches. */
 static uint8_t byte_mask(uint64_t address, uint32_t bytes)
 {
     uint32_t in_word = (uint32_t)address & 3;
@@ -28,8 +28,8 @@ static const char *where_of(const ptx_warp *w, uint32_t group, uint32_t thread, 
     return text;
 }
 
-/* Whether another thread wrote some of the bytes without an order between the accesses; strong: by an
- * access that may be concurrent with a release. */
+/* True if another thread wrote some of the bytes and nothing orders that write before this access. strong:
+ * this access may be concurrent with a releasing store. */
 static bool written_by_other(const ptx_machine *m, const ptx_shadow *s, uint8_t bytes, uint32_t thread,
                              bool strong)
 {
@@ -166,7 +166,8 @@ static ptx_buffer *buffer_of(ptx_warp *w, const ptx_instruction *i, int lane, ui
     return b;
 }
 
-/* The pattern marks memory without a value: guard zones, and results before they are written. */
+/* Fails if the lane reads the pattern, which marks memory without a value: guard zones, and results before
+ * they are written. */
 static void check_poison(ptx_warp *w, const ptx_instruction *i, int lane, const uint8_t *data, uint64_t at,
                          uint32_t bytes)
 {
@@ -253,7 +254,7 @@ static void count_sectors(ptx_instruction *i, const uint64_t *address, uint32_t 
     i->counts.ideal += (lanes * bytes + 31) / 32;
 }
 
-/* If each lane has 16 or 8 bytes, a quarter or half of the warp is served at a time. */
+/* With 16 or 8 bytes per lane, a quarter or a half of the warp is served at a time. */
 void ptx_count_banks(ptx_instruction *i, const uint64_t *address, uint32_t mask, uint32_t bytes)
 {
     int at_once = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8;
@@ -410,7 +411,8 @@ static ptx_shadow *target_words(ptx_machine *m, const ptx_copy *c)
     return &m->shared_shadow[(c->to - PTX_SHARED_FIRST) / 4];
 }
 
-/* A copy may read its source and fill its target at its start, or at the latest time that is allowed. */
+/* Moves a copy's bytes. At random this happens when the copy starts, or at the latest time that is
+ * allowed. */
 static void land(ptx_warp *w, int lane, ptx_copy *c)
 {
     ptx_machine *m = w->machine;
@@ -432,7 +434,7 @@ static void finish(ptx_warp *w, const ptx_instruction *i, int lane, ptx_copy *c)
     for (uint32_t word = 0; word < c->size / 4; word++)
         target_words(m, c)[word].pending--;
     ptx_shared_write(w, i, lane, c->to, c->size,
-                     c->size); /* at the latest now: others see it after a barrier */
+                     c->size); /* written at the latest now: others see it after a barrier */
 }
 
 static void start_copy(ptx_warp *w, ptx_instruction *i, int lane)
@@ -450,10 +452,10 @@ static void start_copy(ptx_warp *w, ptx_instruction *i, int lane)
     if (own->n_copies == PTX_MAX_COPIES)
         ptx_fail(w, i, lane, "has %u copies under way", own->n_copies);
     ptx_shared_write(w, i, lane, c.to, c.size, c.size);
-    if (c.bytes == 0) /* reads no bytes, but the PTX ISA does not say that its address may be invalid */
+    if (c.bytes == 0) /* reads no bytes, but the PTX ISA does not allow an invalid address */
         (void)buffer_of(w, i, lane, c.from, 1, "copies nothing from");
     /* Elements may have 2 or 4 bytes. A finite float can have the pattern's lower half but not its upper
-     * half, so the lower half counts alone only where the upper half is not copied. */
+     * half, so the lower half is checked alone only where the upper half is not copied. */
     for (uint32_t at = 0; at < c.bytes; at += 4) {
         global_at(w, i, lane, c.from + at, c.bytes - at < 4 ? 2 : 4, false);
         if (c.bytes - at >= 4)
@@ -497,7 +499,7 @@ void ptx_copy_commit(ptx_warp *w, uint32_t mask)
     }
 }
 
-/* All but the last n batches have arrived; batches that arrived before stay so. */
+/* Completes all copies except those of the last n batches. */
 void ptx_copy_wait(ptx_warp *w, const ptx_instruction *i, uint32_t mask)
 {
     for (int l = 0; l < PTX_LANES; l++) {

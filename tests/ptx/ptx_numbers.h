@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bits and 16-bit floats for the instructions. */
+ * Conversions between floats and their bits, and of 16-bit floats, for the instructions. */
 #ifndef TESTS_PTX_PTX_NUMBERS_H
 #define TESTS_PTX_PTX_NUMBERS_H
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a thread sees of other threads. Of its own group: everything before the last barrier. Of another
- * group: everything that this other group did or had acquired before a release (st.release) that the
- * thread's group has acquired (ld.acquire); the acquiring thread sees it immediately, other threads of its
- * group after a barrier. This is the order of the PTX ISA, "Memory Consistency Model", except that a
- * releasing thread's own accesses since the last barrier do not count. An atomic operation counts as a
- * release and an acquire at all addresses. Groups run one after the other in random order, so a thread that
- * waits for a value which no group has stored yet would wait for a group that need not have started. */
+ * Decides which accesses of other threads a thread sees. Of its own group it sees everything before the last
+ * barrier. Of another group it sees everything that the other group did or had acquired before a release
+ * (st.release) that the thread's group has acquired (ld.acquire). The acquiring thread sees it immediately,
+ * other threads of its group after a barrier. This is the order of the PTX ISA, "Memory Consistency Model",
+ * except that a releasing thread's own accesses since the last barrier do not count. An atomic operation
+ * counts as a release and an acquire at all addresses. Groups run one after the other in random order. So if
+ * a thread waits for a value that no group has stored yet, it waits for a group that has not started, and on
+ * a device need not have started either: an error. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@
 
 struct ptx_release {
     uint64_t address;
-    uint32_t *clock; /* for each group: accesses in earlier segments happened before */
+    uint32_t *clock; /* for each group: accesses before this segment happened before the release */
 };
 struct ptx_acquire {
     uint32_t thread;
@@ -106,7 +107,8 @@ void ptx_order_release(ptx_machine *m, uint32_t thread, uint64_t address)
     r->clock[m->group] = m->segment;
 }
 
-/* The thread has read the address: it now sees what came before the last release there. */
+/* The thread has read the address with an acquiring load: it now sees what came before the last release
+ * there. */
 static void acquire(ptx_machine *m, uint32_t thread, uint64_t address)
 {
     ptx_order *o = &m->order;

@@ -48,7 +48,7 @@ ptx_operand ptx_new_units(ptx_parser *p, uint32_t words, uint32_t count)
     return at;
 }
 
-/* The latest name counts, since blocks in braces may define a name again. */
+/* Finds the latest definition of a name, since blocks in braces may define a name again. */
 static ptx_name *find_name(ptx_parser *p, const char *text)
 {
     for (size_t i = p->n_names; i-- > 0;)
@@ -140,8 +140,8 @@ static bool special(ptx_parser *p, const char *text, uint32_t words, ptx_operand
             return true;
         }
     }
-    /* Launch data in NVIDIA's OpenCL: %envreg0 to 2 are the offsets of the launch's groups and 3 to 5 of
-     * its items (the engine uses none), 6 to 8 the numbers of groups. */
+    /* Launch data in NVIDIA's OpenCL: %envreg0 to 2 are the offsets of the launch in groups, 3 to 5 its
+     * offsets in items (the engine uses none), 6 to 8 the numbers of groups. */
     if (strncmp(text, "%envreg", 7) == 0 && text[7] >= '0' && text[7] <= '8' && text[8] == '\0') {
         *out = text[7] < '6' ? start_value(p, PTX_CONSTANT, 0, 0, words)
                              : start_value(p, PTX_NCTAID, text[7] - '6', 0, words);
@@ -191,7 +191,7 @@ bool ptx_operand_of(ptx_parser *p, const char *text, uint32_t words, ptx_operand
     return false;
 }
 
-/* "[base+offset]": the base as an operand, the offset apart. */
+/* Parses "[base+offset]" into the operand `base` and the number `offset`. */
 bool ptx_address_of(ptx_parser *p, char *text, ptx_operand *out, int64_t *offset)
 {
     size_t length = strlen(text);
@@ -353,8 +353,7 @@ static void resolve_labels(ptx_parser *p)
     p->n_jumps = 0;
 }
 
-/* Takes a piece of a body that ends with a semicolon, or with a colon after a label, or is a brace of a
- * block. */
+/* Takes the next piece of a body: text up to a semicolon, a label with its colon, or a brace. */
 static char *body(ptx_parser *p, char *at)
 {
     int depth = 1;

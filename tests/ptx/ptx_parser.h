@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the two halves of the parser share: ptx_parse.c knows the structure of a module, ptx_statement.c the
- * instructions that are not in a table. No other file includes it. */
+ * Shared by the two halves of the parser: ptx_parse.c knows the structure of a module, ptx_statement.c knows
+ * the instructions that are not in a table. No other file includes this header. */
 #ifndef TESTS_PTX_PTX_PARSER_H
 #define TESTS_PTX_PTX_PARSER_H
 
@@ -17,7 +17,7 @@ typedef enum ptx_name_kind {
 typedef struct ptx_name {
     char text[128];
     ptx_name_kind kind;
-    uint32_t count;   /* registers in a row whose common prefix is `text`; 0: one register */
+    uint32_t count;   /* number of registers text0, text1 ... in a row; 0: one register */
     ptx_operand at;   /* REGISTER; LABEL: index of the instruction */
     uint64_t address; /* MEMORY; PARAM: offset */
 } ptx_name;
@@ -43,13 +43,13 @@ typedef struct ptx_parser {
 void ptx_parse_error(ptx_parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 ptx_operand ptx_new_units(ptx_parser *p, uint32_t words, uint32_t count);
 void *ptx_grow(void *items, size_t *capacity, size_t count, size_t size);
-/* words 0: any size of register. */
+/* Parses an operand. words: size of the register; 0: any size. */
 bool ptx_operand_of(ptx_parser *p, const char *text, uint32_t words, ptx_operand *out);
 bool ptx_address_of(ptx_parser *p, char *text, ptx_operand *out, int64_t *offset);
 int ptx_split(char *text, bool flat, char **out, int most);
 ptx_instruction *ptx_emit(ptx_parser *p, ptx_kind kind, const ptx_operand *args, int n_args);
 
-/* Parses one instruction; it may cut up the texts of the name and of the operands. */
+/* Parses one instruction; may write into `name` and `operands`. */
 void ptx_statement(ptx_parser *p, char *name, char *operands);
 
 /* Parses wgmma.mma_async; false: `name` is another instruction. In ptx_products.c. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * wgmma: asynchronous products of four warps, with both operands in shared memory, given by descriptors. A
- * product is computed when it is started. That is correct because nothing may touch what it uses until its
- * batch has been waited for, and this file checks that:
- *   the registers that it adds to are used by nothing else, and before it by nothing since the last
- *       wgmma.fence;
- *   the shared memory that it reads was written before a fence.proxy.async of the writing thread and a
- *       barrier, and is not written again;
+ * product is computed when it is started. That gives correct results because nothing may touch the product's
+ * registers and memory until its batch has been waited for. This file checks these rules:
+ *   no other instruction uses the registers that the product adds to, from the last wgmma.fence on;
+ *   the thread that writes the shared memory that the product reads executes fence.proxy.async and then a
+ *       barrier before the product, and the memory is not written again;
  *   the four warps start the same products in the same order.
- * Operands lie in rows of 128 bytes with the swizzle of that width; other layouts are not supported. */
+ * Operands are stored in rows of 128 bytes with the swizzle of that width; other layouts are not
+ * supported. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +19,9 @@
 #define GROUP_WARPS 4
 #define MOST_COLUMNS 256
 #define DEPTH 16 /* steps of k of one product */
-#define CHUNK 8  /* elements in 16 bytes, which the swizzle keeps together */
+#define CHUNK 8  /* elements in a chunk of 16 bytes, which the swizzle keeps together */
 
-/* ptx_instruction.mode */
+/* bits of ptx_instruction.mode */
 enum { MODE_BF16 = 1, MODE_TURN_A = 2, MODE_TURN_B = 4, MODE_MINUS_A = 8, MODE_MINUS_B = 16 };
 
 /* --- state --- */
@@ -97,8 +97,8 @@ void ptx_proxy_fence(ptx_warp *w, uint32_t mask)
     }
 }
 
-/* Checks that the thread that wrote this word fenced it before the last barrier that this warp may have
- * passed. */
+/* Checks that the thread that wrote this word has executed fence.proxy.async since, and, if another warp
+ * wrote it, before the last barrier. */
 static void check_fenced(ptx_warp *w, const ptx_instruction *i, uint64_t at, const ptx_shadow *s)
 {
     const ptx_machine *m = w->machine;
@@ -136,8 +136,8 @@ static void wgmma_fence(ptx_warp *w, ptx_instruction *i)
 
 /* --- operands --- */
 
-/* Address of a chunk of 8 elements: 8 steps of k in one line or, if `turned`, 8 lines in one step. The
- * swizzle changes bits of the address itself. */
+/* Address of a chunk of 8 elements: 8 steps of k in one line or, if `turned`, 8 lines in one step of k. The
+ * swizzle changes bits of the address. */
 static uint64_t chunk_address(uint64_t descriptor, bool turned, uint32_t line, uint32_t step)
 {
     uint64_t start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4,
@@ -149,7 +149,8 @@ static uint64_t chunk_address(uint64_t descriptor, bool turned, uint32_t line, u
 
 typedef void chunk_fn(ptx_warp *w, ptx_instruction *i, uint64_t address);
 
-/* Calls `fn` for every chunk of `count` lines from `first` on; values: NULL, or lines of DEPTH floats. */
+/* Calls `fn` for every chunk of `count` lines from line `first` on. values: gets the lines, DEPTH floats
+ * each; may be NULL. */
 static void for_chunks(ptx_warp *w, ptx_instruction *i, uint64_t descriptor, bool turned, uint32_t first,
                        uint32_t count, chunk_fn *fn, float (*values)[DEPTH])
 {
@@ -202,7 +203,7 @@ static void check_descriptor(ptx_warp *w, const ptx_instruction *i, uint64_t d)
 
 /* --- the product --- */
 
-/* The first of the four warps determines which product comes next. */
+/* Checks that the four warps start the same products: the warp that comes first determines the next one. */
 static void agree(ptx_warp *w, const ptx_instruction *i, const ptx_product *mine)
 {
     ptx_machine *m = w->machine;
@@ -230,7 +231,8 @@ static bool adds_to_same(const ptx_instruction *a, const ptx_instruction *b)
     return false;
 }
 
-/* Registers d of the warp's sixteen rows: pairs of columns 2t of rows g and g + 8, for every eight columns.
+/* Checks the registers d of the result. For every eight columns they hold, of the warp's sixteen rows,
+ * columns 2t and 2t + 1 of rows g and g + 8.
  */
 static void check_registers(ptx_warp *w, const ptx_instruction *i)
 {
@@ -263,7 +265,7 @@ static void add_up(ptx_warp *w, const ptx_instruction *i, float (*a)[DEPTH], flo
     }
 }
 
-/* Operands: n / 2 registers, descriptors of A and B, whether the sums are kept. */
+/* Operands: n / 2 registers, descriptors of A and B, and a predicate: add to the registers' values. */
 static void product(ptx_warp *w, ptx_instruction *i)
 {
     static float a[DEPTH][DEPTH], b[MOST_COLUMNS][DEPTH];
@@ -294,7 +296,7 @@ static void commit(ptx_warp *w, ptx_instruction *i)
             own->list[p].batch = own->batches;
 }
 
-/* The product may read its operands until now, so a read is recorded now, too. */
+/* Ends a product. It may read its operands until now, so a read is recorded now, too. */
 static void finish(ptx_warp *w, const ptx_product *p)
 {
     ptx_instruction *i = p->by;
@@ -321,7 +323,7 @@ static void wait_for(ptx_warp *w, ptx_instruction *i)
 
 /* --- text --- */
 
-/* An immediate that is one of two. */
+/* Parses an immediate that must be `plain` or `other`; sets `bit` for `other`. */
 static bool one_of(const char *text, const char *plain, const char *other, uint32_t bit, uint32_t *mode)
 {
     if (strcmp(text, other) == 0)
@@ -343,7 +345,7 @@ static bool parse(ptx_parser *p, unsigned columns, uint32_t mode, char *operands
         return false;
     for (int a = 0; a < registers + 3; a++)
         if (!ptx_operand_of(p, operand[a], a == registers || a == registers + 1 ? 2 : 1, &args[a]))
-            return true; /* the parser has its message */
+            return true; /* the parser has reported the error */
     ptx_instruction *i = ptx_emit(p, PTX_WARP, args, registers + 3);
     i->warp_op = product;
     i->mode = mode;

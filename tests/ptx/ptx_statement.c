@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Instructions that are not arithmetic: memory, control, copies; all others are looked up by their exact
- * name in the tables. This file knows names and operands, but not what an instruction computes. */
+ * Parses instructions that are not arithmetic: memory, control, copies. All others are looked up in the
+ * tables by their exact name. This file knows names and operands, but not what an instruction computes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static bool space_of(const char *word, ptx_space *space)
     return false;
 }
 
-/* f32, u16, b64 ...: bytes and whether the sign is kept. */
+/* Parses a type such as f32, u16 or b64: its bytes, and whether it has a sign. */
 static bool type_of(const char *word, uint32_t *bytes, bool *sign)
 {
     char *end;
@@ -72,8 +72,8 @@ static void load_param(ptx_parser *p, ptx_instruction *shape, char **operand, in
     i->sign = shape->sign;
 }
 
-/* .acquire of a load and .release of a store order the accesses of all groups: in global memory, with the
- * device's scope at least. */
+/* Checks .acquire of a load and .release of a store, which order the accesses of all groups: only in global
+ * memory, and with a scope of at least the device. */
 static bool strength_of(const char *word, bool load, ptx_instruction *shape, bool *scoped)
 {
     if (strcmp(word, load ? "acquire" : "release") == 0)
@@ -249,8 +249,8 @@ static bool control(ptx_parser *p, const char *name, char *operands)
     return true;
 }
 
-/* Reads the operands in the order of the form's digits; operands of cvta and mov may have any size that
- * both share. */
+/* Reads the operands in the order of the form's digits; the operands of cvta and mov may have any size if
+ * both have the same. */
 static int operands_of(ptx_parser *p, char *operands, const char *form, ptx_operand *args)
 {
     char *operand[PTX_MAX_OPERANDS + 1];
@@ -261,7 +261,7 @@ static int operands_of(ptx_parser *p, char *operands, const char *form, ptx_oper
     }
     for (int i = 0; i < n; i++) {
         int64_t offset = 0;
-        if (operand[i][0] == '[') { /* matrices: an address without an offset */
+        if (operand[i][0] == '[') { /* matrix instructions: an address without an offset */
             if (!ptx_address_of(p, operand[i], &args[i], &offset) || offset != 0) {
                 unknown(p);
                 return -1;
@@ -329,7 +329,8 @@ static void halves(ptx_parser *p, const char *name, char *operands)
     arithmetic(p, entry[1], (ptx_operand[]){args[1], args[2]}, 2);
 }
 
-/* bfi.b32 or .b64 d, a, b, first, count: b with `count` bits from `first` on replaced by the lowest of a. */
+/* bfi.b32 or .b64 d, a, b, first, count: d = b, with `count` bits from bit `first` on replaced by the lowest
+ * bits of a. */
 static void insert_bits(ptx_parser *p, const char *name, char *operands)
 {
     bool wide = strcmp(name, "bfi.b64") == 0;

@@ -61,13 +61,13 @@ static inline u64 extract64(u64 a, u32 first, u32 count)
         return 0;
     return a >> first & (count > 63 ? ~UINT64_C(0) : (UINT64_C(1) << count) - 1);
 }
-/* 10 bits of mantissa, ties away from zero. */
+/* Rounds to 10 bits of mantissa, ties away from zero. */
 static inline u32 to_tf32(f32 f)
 {
     u32 bits = ptx_bits(f);
     return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
 }
-/* The same, ties to even. */
+/* Rounds to 10 bits of mantissa, ties to even. */
 static inline u32 to_tf32_even(f32 f)
 {
     u32 bits = ptx_bits(f);
@@ -81,7 +81,7 @@ static inline f32 fma_down(f32 x, f32 y, f32 z)
     f64 lost = (product - (sum - back)) + (z - back), left = (sum - near) + lost;
     return left < 0.0 && !isinf(near) ? nextafterf(near, -INFINITY) : near;
 }
-/* sin(pi x), which is 0 where x is whole, however large it is. */
+/* sin(pi x), exactly 0 for every whole number x, however large. */
 static inline f64 sine_of_turns(f64 x)
 {
     f64 r = remainder(x, 2.0); /* from -1 to 1 */
@@ -228,7 +228,7 @@ static inline s64 float_to_s64(f32 f)
     TO_INTEGER(X, u64, u64)                                                                                  \
     TO_INTEGER(X, s64, u64)
 
-/* Type, its register's type, type to compute in without signs. */
+/* Type, its register's type, unsigned type to compute in. */
 #define INTEGER_TYPES(X)                                                                                     \
     X(u16, u32, u16)                                                                                         \
     X(s16, u32, u16)                                                                                         \
@@ -354,7 +354,7 @@ static inline s64 float_to_s64(f32 f)
     X(ne, !=, b32, u32)                                                                                      \
     X(eq, ==, b64, u64)                                                                                      \
     X(ne, !=, b64, u64)
-/* Comparisons of floats: false if one is NaN; those whose name ends in u are true then. */
+/* Comparisons of floats. If an operand is NaN the result is false, or true if the name ends in u. */
 #define FLOAT_COMPARISONS(X)                                                                                 \
     X(eq, x == y)                                                                                            \
     X(ne, x<y || x> y)                                                                                       \
@@ -407,7 +407,7 @@ static inline s64 float_to_s64(f32 f)
         const tz *zs = c;                                                                                    \
         EACH(tx x = xs[l]; ty y = ys[l]; tz z = zs[l]; d[l] = (to)(result));                                 \
     }
-/* A negative number fills its register with zeros above its own bits. */
+/* A value with fewer bits than its register is zero-extended, also a negative one. */
 #define CONVERT_FUNCTION(to, place_to, value, from, place)                                                   \
     UNARY_FUNCTION(cvt_##to##_##from, , place_to, place, bits_##to((to)(from)x))
 #define bits_u8(v) (u8)(v)
@@ -426,7 +426,7 @@ static inline s64 float_to_s64(f32 f)
     BINARY_FUNCTION(rem_##type, , place, place, place, (whole)remainder_##type((type)x, (type)y))            \
     BINARY_FUNCTION(min_##type, , place, place, place, (whole)((type)x < (type)y ? x : y))                   \
     BINARY_FUNCTION(max_##type, , place, place, place, (whole)((type)x > (type)y ? x : y))
-/* Lanes that do not take part may divide by anything. */
+/* Lanes that do not take part may have any divisor, also 0. */
 #define DIVISIONS(type, place, whole)                                                                        \
     static inline type divide_##type(type x, type y)                                                         \
     {                                                                                                        \

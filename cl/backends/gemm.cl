@@ -43,7 +43,7 @@ static inline FLOATV clt_f16_loadv(WIDE_TYPE(ushort, VW) h) /* as in lanes.clh *
 
 #if !(TB && !TA)
 
-#if TA && TB /* TT: the tile's rows are rows of B, and vectors run along m */
+#if TA && TB /* TT: the tile's rows are columns of C, and vectors run along m */
 #define WIDE_DT DTA
 #define NARROW_DT DTB
 #else

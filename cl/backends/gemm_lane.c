@@ -26,7 +26,7 @@
 /* Largest number of rows in a block of moments. Cancellation enlarges the relative error of a sum of squares
  * by at most this factor. */
 #define MOMENT_ROWS 128
-#define MAX_PARTS 2 /* number of pieces into which each of the last blocks is cut */
+#define MAX_PARTS 2 /* largest number of pieces into which each of the last blocks is cut */
 /* One work-group per core takes blocks until none is left. If there are more blocks than this, it takes
  * several at a time. */
 #define MAX_TILES (UINT64_C(1) << 20)
@@ -39,11 +39,11 @@
 #define COST_READ_A 0.05
 #define COST_SHARED 0.25    /* added if the operand comes from a cache that the cores share */
 #define COST_FAR 0.6        /* added if the operand comes from memory each time */
-#define LONG_ROW 128.0      /* addresses, per multiply-add if A lies along k and is not packed */
+#define LONG_ROW 128.0      /* elements: pieces of A's stored rows this short double the two costs above */
 #define COST_UNPACKED 0.025 /* added per multiply-add if A lies along k and is not packed: addresses */
 #define COST_TILE 40.0      /* per tile and block of k: loading and storing the sums */
 #define COST_GROUP 3000.0   /* per block */
-#define COST_UNEVEN 0.3     /* imbalance at the end, in times of one piece */
+#define COST_UNEVEN 0.3     /* imbalance at the end, as a fraction of the time of one piece */
 
 /* 0: chosen by ocl_lane_choose */
 static const ocl_tunable lane_tunables[] = {{"mr", 5, {0, 6, 8, 12, 14}},
@@ -84,7 +84,7 @@ static uint64_t sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 /* Bytes of all sums: for k > SUM_STEPS also the sums of finished chains and their rounding errors. The
  * limits for caches do not count these additional numbers, because they are accessed only once per chain;
  * but local memory must hold them. With less than about 2 MB of local memory, blocks with k > SUM_STEPS
- * therefore have fewer tiles (at least a third), and an element of B is packed correspondingly more
+ * therefore have fewer tiles (at least a third as many), and an element of B is packed correspondingly more
  * often. */
 static uint64_t all_sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 {

@@ -7,7 +7,7 @@
  *
  * Why these tile sizes. A warp reads (WM + WN) * 32 bytes for 16 * WM * WN multiply-adds. With 64 x 32 that
  * is 10.7 multiply-adds a byte, or 8 if the bytes that copies write for a 128 x 128 tile are counted too;
- * warps of 64 x 64 in tiles of 256 x 128 reach 11.9. An SM of Ampere (1024 multiply-adds and 128 bytes of
+ * warps of 64 x 64 in tiles of 256 x 128 reach 11.6. An SM of Ampere (1024 multiply-adds and 128 bytes of
  * local memory a clock) needs 8, an SM of Hopper, with these instructions, about 10. The slot for a tile of
  * 128 x 128 x 32 takes 16 KiB, so three slots fill the 48 KiB that NVIDIA's driver reports. For 256 x 128
  * two slots fit there, and four (96 KiB) where a probe has shown that a work-group may have that much. For
@@ -16,9 +16,9 @@
  * Occupancy. An item of a 64 x 32 warp has 64 registers of sums, 24 of fragments, and about 125 in all with
  * addresses and copies in flight (ptxas, tests/e2e/test_gemm_ptx.sh): two work-groups of 256 items fit on an
  * SM with 64 Ki registers. With 64 x 64 (the 256 x 128 and 128 x 256 forms) the sums alone take 128
- * registers, and all take 212 to 254: one work-group of 256 items, 8 warps, fits on an SM. This one has as
- * many sums as two work-groups of the smaller form. In 16 steps of k a warp does 64 independent
- * multiplications, enough to hide their latency, and each needs a quarter fewer bytes of fragments and of
+ * registers, and all take 212 to 254: one work-group of 256 items, 8 warps, fits on an SM. It has as many
+ * sums as two work-groups of the smaller form. In 16 steps of k a warp does 32 independent multiplications,
+ * enough to hide their latency, and each needs a third fewer bytes of fragments and a quarter fewer of
  * global memory. tf32 takes equally many registers with 64 x 32, and 217 to 224 with 64 x 64. wmma takes up
  * to 165. */
 #include "cl/backends/gemm_mma.h"
@@ -172,9 +172,9 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
  * There is no term for windows of an image, because their instructions never bound a step: for every tile
  * size, all instructions of a step take at most half of the clocks in which its bytes come from the cache.
  * (Clocks of instructions and of bytes in the gradient of a weight, sm_90, ptxas: 252 of 576 with 128 x 128,
- * 103 of 288 with 64 x 64, 69 of 144 with 32 x 32; in small tiles multiplications take less.) Only windows
- * that are read element by element, from images with few channels, take longer, by half. They do so for
- * every tile size, in proportion to its rows, so the choice stays the same. */
+ * 103 of 288 with 64 x 64, 69 of 144 with 32 x 32; in small tiles multiplications take less than that.) Only
+ * windows that are read element by element, from images with few channels, take longer, by half. They do so
+ * for every tile size, in proportion to its rows, so the choice stays the same. */
 
 /* multiply-adds in the time in which a byte is read from the second-level cache */
 #define FMA_PER_CACHE_BYTE 36.0

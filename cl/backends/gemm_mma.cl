@@ -13,18 +13,18 @@
  * Steps whose tiles are whole therefore have a separate loop: its copies need no zero-filling (a copy with a
  * size is about 18 instructions), an item's pointers and local addresses are advanced by constants instead
  * of being computed again, the first fragments are loaded before the copies start, and the copies are issued
- * between the multiplications. A second loop is for tiles at the edges, the last steps of k and unaligned
+ * between the multiplications. A second loop computes tiles at the edges, the last steps of k and unaligned
  * operands. A step of 128 x 128 x 32 has 77 to 87 instructions for 32 multiplications on sm_80, 78 to 91 on
  * sm_90, while 256 and about 208 can be issued in that time. A step of f32, 128 x 128 x 16, has about 141 on
  * sm_80, 108 to 120 on sm_90 (docs/results.md). f32 is rounded once, by the item that copied it, before the
  * barrier that makes it visible; if fragments were rounded, every warp that reads them would round again.
  *
- * Lines and steps. A tile has the same order in local as in global memory: rows of chunks, which are
- * neighbouring elements that together fill 16 bytes. Where k runs along the rows (A plain, B transposed), a
- * row is a line of the matrix, which is a row of A or a column of B; otherwise a row is a step of k.
- * Fragment loads transpose where needed. Chunk c of row r is stored at chunk c ^ SWIZZLE(r): eight rows of
- * one chunk, which a fragment load reads together, are then in eight different groups of four banks. Volta's
- * loads (wmma) cannot use a swizzle, so there rows are padded by one chunk instead.
+ * Lines and steps. A tile has the same order in local as in global memory: rows of chunks. A chunk is the
+ * neighbouring elements that fill 16 bytes. Where k runs along the rows (A plain, B transposed), a row is a
+ * line of the matrix, which is a row of A or a column of B; otherwise a row is a step of k. Fragment loads
+ * transpose where needed. Chunk c of row r is stored at chunk c ^ SWIZZLE(r): eight rows of one chunk, which
+ * a fragment load reads together, are then in eight different groups of four banks. Volta's loads (wmma)
+ * cannot use a swizzle, so there rows are padded by one chunk instead.
  *
  * Pairs of steps. No fragment load can transpose f32 elements in rows that are steps of k. For such a tile
  * an item copies the same four lines of steps r and r + 4. When it rounds them, it writes them back in the
@@ -190,7 +190,7 @@ DEFINE_PLACES(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
  * lower left one and 2 the upper right one; for B, matrix 1 has later steps, and 2 more columns. An item
  * passes the address of its row of one of the matrices. With pairs of steps it reads its own part instead:
  * lane 4 g + t reads steps t and t + 4 of two of the four lines from 4 g on, every 32 lines, or, in parts of
- * 16 lines, of lines 2 g and 2 g + 1.
+ * 16 lines, of two of the four lines from 4 (g / 2) on.
  *   at_NAME(line): the item's address for the fragment of the first steps, if the warp's part starts at line
  *       `line` of the tile
  *   fragment_NAME(memory, at, i, step): fragment i of the warp, from chunk `step` of k on. Its address
@@ -254,8 +254,9 @@ DEFINE_FRAGMENT(b, BN, ALONG_B, false, WN)
     }
 
 /* Writes sixteen rows of this warp's sums (fragments i) to local memory at `to`, with LINE_FLOATS floats per
- * row. With pairs of steps, column g of four fragments belongs to columns 4 g to 4 g + 3 of C (of two
- * fragments: to 2 g and 2 g + 1), and an item has columns 2 t and 2 t + 1 of each fragment. */
+ * row. With pairs of steps, columns g of four fragments are columns 4 g to 4 g + 3 of C (with two fragments,
+ * their columns 2 t and 2 t + 1 are columns 4 t to 4 t + 3), and an item has columns 2 t and 2 t + 1 of each
+ * fragment. */
 CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 {
     __local float *rows = to + (MMA_LANE >> 2) * LINE_FLOATS;
@@ -463,7 +464,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TI
     /* Number of steps whose tiles are whole. */
     bool whole_a = WINDOWS == 1 || lines_a == BM, whole_b = WINDOWS == 2 || lines_b == BN;
     uint whole = ALIGNED_A && ALIGNED_B && whole_a && whole_b ? depth / BK : 0;
-    /* The place of the slot that is multiplied, and the distance from it to the slot to fill, in bytes. */
+    /* In bytes: the distance of the slot that is multiplied from slot 0, and from the slot to fill. */
     uint now = 0, ahead = (uint) - (STAGES - 1) * 16 * SLOT;
 #if defined(__NV_CL_C_VERSION)
     whole = whole > STAGES - 1 ? whole - (STAGES - 1) : 0;

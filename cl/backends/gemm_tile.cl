@@ -238,7 +238,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
     RAW(DTB, VB) raw_b[STAGE_COUNT(BN, VB)];
     uint whole = depth / BK, rest = depth & (BK - 1), steps = whole + (rest != 0);
     __local const float *from_a = tiles + ROW(down, 0), *from_b = tiles + 2 * TILE_A + COLUMN(across, 0);
-    /* Software pipeline: iteration t loads the tiles of step t and multiplies those of step t - 1. */
+    /* Software pipeline: iteration t loads pair t of tiles and multiplies pair t - 1. */
 #pragma unroll 1
     for (uint t = 0; t <= whole; t++) {
         uint next = t & 1, now = next ^ 1;

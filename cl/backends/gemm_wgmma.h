@@ -21,6 +21,6 @@ int ocl_wgmma_items(const ocl_gemm_form *form); /* work-items of a work-group */
 /* STEPS_TOGETHER of the kernel if B is a matrix of windows: the number of steps that its items copy together;
  * otherwise bk. */
 int ocl_wgmma_window_steps(const ocl_gemm *gemm, const ocl_gemm_form *form);
-uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *form); /* bytes, of a work-group */
+uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *form); /* bytes of a work-group */
 
 #endif

@@ -8,7 +8,7 @@
  *      b. the extras of its record, such as tiles that need more local memory than any driver reports: at
  *         most FORMS_MAX of these tiles one by one, then all of them;
  *      c. the unit, in favour of an older one for the same products, because a driver that refuses a small
- *      program with the unit's instructions refuses all of them;
+ *         program with the unit's instructions refuses all of them;
  *   3. the tile of a matrix product, in favour of the next best one, at most FORMS_MAX times;
  *   4. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
  *      vectors;

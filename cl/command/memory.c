@@ -334,7 +334,7 @@ clt_status ocl_event_wait(ocl_event *event)
     ocl_count_host_wait(device_of(raw));
     cl_int code = clWaitForEvents(1, &raw);
     if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
-        CLT_TRY(ocl_event_poll(event, &ended)); /* a failed command fails the call with its own code */
+        CLT_TRY(ocl_event_poll(event, &ended)); /* fails with the failed command's own code */
     OCL_CHECK(code, "waiting for a command");
     ocl_device *device = device_of(raw);
     return device != NULL ? all_well(device) : CLT_OK;
@@ -411,7 +411,7 @@ static clt_status after_transfer(ocl_device *device, const ocl_span *span, const
 {
     clt_status status = ocl_faults_add_one(device, what, "", raw);
     if (status == CLT_OK && ocl_record_level_of(device) != OCL_RECORD_OFF &&
-        clRetainEvent(raw) == CL_SUCCESS) /* without this reference only a time is missing */
+        clRetainEvent(raw) == CL_SUCCESS) /* if this fails, only a time is missing */
         ocl_record_add(device, span, NULL, raw);
     if (done == NULL || status != CLT_OK)
         clReleaseEvent(raw);

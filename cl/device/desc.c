@@ -255,8 +255,9 @@ static bool same_platform(const ocl_device_desc *a, const ocl_device_desc *b)
     return na == nb && memcmp(a->spec, b->spec, na) == 0;
 }
 
-/* Decides whether SPEC is an index, a name or a part of a name of these devices. A whole name comes before a
- * part, because one device's name may be a part of another's: "RTX 4060" and "RTX 4060 Ti". */
+/* The kind of SPEC: the names of these devices decide whether it is a whole name or a part of one. A whole
+ * name comes before a part, because one device's name may be a part of another's: "RTX 4060" and "RTX 4060
+ * Ti". */
 static spec_kind kind_of_spec(const ocl_device_desc *const *list, int count, const char *spec)
 {
     spec_kind kind = classify_spec(spec);

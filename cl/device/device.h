@@ -282,7 +282,7 @@ typedef struct ocl_event ocl_event; /* memory.h */
 typedef enum ocl_queue {
     OCL_QUEUE_COMPUTE,
     OCL_QUEUE_COPY,
-    /* for reads to the host and writes from it; only after ocl_device_open_queue */
+    /* for reads to the host and writes from it, beside the other two; only after ocl_device_open_queue */
     OCL_QUEUE_OUT,
     OCL_QUEUE_IN,
     OCL_QUEUE_COUNT
@@ -292,7 +292,7 @@ typedef enum ocl_queue {
  * timing when the device's capabilities are tested. There is no timing when a checkpoint states the style of
  * its run, because the two styles round sums differently. */
 typedef enum ocl_style { OCL_STYLE_ASKED, OCL_STYLE_LANES, OCL_STYLE_GROUPS } ocl_style;
-const char *ocl_style_name(ocl_style style); /* such as "asked", "lanes" or "groups" */
+const char *ocl_style_name(ocl_style style); /* "asked", "lanes" or "groups" */
 bool ocl_style_from_name(const char *name, ocl_style *out);
 
 typedef struct ocl_open_options {

@@ -159,7 +159,7 @@ void ocl_count_host_wait(ocl_device *device);
 clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_device **out);
 /* The capabilities that CLTRAIN_EMULATE names, which the device is to emulate; 0: none. CLT_EUSAGE. */
 clt_status ocl_emulated_caps(uint32_t *emulated);
-/* `caps` with the emulated capabilities; lane style is removed. */
+/* Removes lane style from `caps` if the device emulates capabilities. */
 uint32_t ocl_caps_with_emulated(uint32_t caps, uint32_t emulated);
 
 /* probes.c: the questions that probe kernels answer, in the order in which they are asked. */

@@ -35,7 +35,7 @@
 #define MAX_DEAD 16
 #define FORMAT_NAME "cltrain-listing"
 #define SEAL "hash"
-#define STALE "stale_cache"     /* what a child writes for OCL_QUIRK_STALE_CACHE; key of the file */
+#define STALE "stale_cache"     /* what a child writes for OCL_QUIRK_STALE_CACHE; also a key of the file */
 #define LISTED "CLTRAIN_LISTED" /* set for children, because the parent has listed the devices */
 
 static ocl_dead_driver dead[MAX_DEAD];

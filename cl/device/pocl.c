@@ -54,7 +54,7 @@ static clt_status stamp_path(const char *folder, char **out)
 {
     char boot[64], name[64], text[CLT_HASH64_TEXT];
     clt_hash64_state state;
-    clt_boot_identity(boot, sizeof boot); /* in the name: losing power may damage files */
+    clt_boot_identity(boot, sizeof boot); /* in the stamp's name, because a loss of power may damage files */
     clt_hash64_begin(&state);
     clt_hash64_add(&state, boot, strlen(boot) + 1);
     clt_hash64_add(&state, folder, strlen(folder));
@@ -154,7 +154,7 @@ static void tell_folder(const clt_pocl_folder *folder)
             folder->refused, folder->why);
 }
 
-/* The check itself, made by the first call of a process. */
+/* The work of ocl_pocl_prepare, which only its first call in a process does. */
 static clt_status prepare(void)
 {
     clt_pocl_folder *folder = &the_report.folder;

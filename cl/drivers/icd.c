@@ -152,8 +152,9 @@ static char *locate_vendor(const vendor *v)
     return path;
 }
 
-/* Searches the system's entries for one vendor, and then the usual folders. If only a folder has the
- * vendor's library, adds it to the report, with the entry (if any) that names it wrongly. */
+/* Searches the system's entries for one vendor's library. If none leads to it, searches the linker's path
+ * and the usual folders, and adds a library found there to the report, with the entry (if any) that names it
+ * wrongly. */
 static void find_vendor(preparation *p, int index)
 {
     const vendor *v = &vendors[index];

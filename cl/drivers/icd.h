@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 typedef enum ocl_icd_state {
-    OCL_ICD_COMPLETE,  /* the system's entries name all drivers that exist: nothing was changed */
+    OCL_ICD_COMPLETE,  /* the system's entries name all drivers that were found: nothing was changed */
     OCL_ICD_REPAIRED,  /* the loader reads our `folder` */
     OCL_ICD_USERS,     /* the user set `variable` to `chosen`: no drivers were searched for */
     OCL_ICD_INHERITED, /* the loader reads `folder`, made by the cltrain that started this process */
@@ -37,7 +37,7 @@ typedef struct ocl_icd_report {
     char *folder;
     char *chosen;       /* for USERS */
     const char *system; /* the folder of the system's entries */
-    /* drivers that exist without a working entry of the system */
+    /* drivers that were found without a working entry of the system */
     ocl_icd_driver drivers[OCL_ICD_MAX_DRIVERS];
     int n_drivers;
     int n_rewritten;  /* entries whose file contained more than the library's name */

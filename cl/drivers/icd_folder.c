@@ -37,8 +37,8 @@ static clt_status write_files(const char *folder, const ocl_icd_file *files, siz
     return CLT_OK;
 }
 
-/* Whether the folder belongs to this user and contains exactly these entries, which a power failure may have
- * left empty. */
+/* Whether the folder belongs to this user and contains these entries. Their texts are compared, because a
+ * power failure may have left empty files. */
 static bool holds_files(const char *folder, const ocl_icd_file *files, size_t count)
 {
     bool same = clt_private_folder_check(folder) == CLT_OK;
@@ -121,7 +121,7 @@ static clt_status make_temporary(const ocl_icd_file *files, size_t count, char *
     const char *above = getenv("TMPDIR");
     CLT_FREED char *made = NULL;
     static bool registered;
-    if (to_remove != NULL) { /* nobody has read the previous one */
+    if (to_remove != NULL) { /* the loader has not read the previous one */
         remove_folder();
         free(to_remove);
         to_remove = NULL;

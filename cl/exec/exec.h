@@ -53,7 +53,8 @@ typedef struct ocl_exec_event {
     void *resolve_context;
 } ocl_exec_event;
 typedef struct ocl_exec_watcher {
-    clt_status (*watch)(void *context, const ocl_exec_event *event); /* its failure ends the run */
+    /* a failure ends the creation of the executor, or the run */
+    clt_status (*watch)(void *context, const ocl_exec_event *event);
     void *context;
 } ocl_exec_watcher;
 /* Sets the watcher that every executor of the device calls. It must outlive the executors; NULL: no watcher.

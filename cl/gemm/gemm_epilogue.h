@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For backends that only multiply: decide whether a GEMM's epilogue can be a separate pass over C, and emit
- * that pass. */
+ * Functions for backends that only multiply. They decide whether a GEMM's epilogue can be a separate pass
+ * over C, and emit that pass. */
 #ifndef CL_GEMM_GEMM_EPILOGUE_H
 #define CL_GEMM_GEMM_EPILOGUE_H
 

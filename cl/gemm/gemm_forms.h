@@ -11,7 +11,7 @@
 #include "cl/gemm/gemm.h"
 
 typedef struct ocl_gemm_form {
-    int bm, bn, bk; /* tile of C that a work-group computes; steps of k in local memory */
+    int bm, bn, bk; /* tile of C that a work-group computes; steps of k of a tile in local memory */
     /* part of the tile that one item (tile), one warp (mma) or four warps (wgmma) compute */
     int pm, pn;
     int va, vb; /* tile: vector width of an item's loads of A and of B */

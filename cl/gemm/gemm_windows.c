@@ -49,9 +49,8 @@ int ocl_windows_dims(const ocl_windows *w)
     return w->operand == OCL_WINDOWS_B && flat ? 2 : 3;
 }
 
-/* For B the counter is a row, which is a pixel of the result, as the pixel of the image at that place.
- * Advances by `steps` rows. Without a depth, the first row of the next image follows the last row of an
- * image. */
+/* For B the counter is a row, which is a pixel of the result; its digits count pixels of the image. Advances
+ * by `steps` rows. Without a depth, the first row of the next image follows the last row of an image. */
 static walk walk_of_rows(const ocl_windows *w, int64_t steps)
 {
     int64_t apart[3], left = steps;

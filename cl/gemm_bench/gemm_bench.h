@@ -48,7 +48,7 @@ typedef struct ocl_gemm_bench {
     ocl_device *device;
     ocl_gemm gemm; /* its operands are the tensors OCL_GEMM_A to OCL_GEMM_DACT */
     bool whole;
-    ocl_moments moments;     /* likewise, if gemm.line_sums is wanted; its tensor is OCL_GEMM_LINE_SUMS */
+    ocl_moments moments;     /* gemm.moments points to it if moments are wanted */
     ocl_line_sums line_sums; /* likewise for gemm.line_sums; they go to tensor OCL_GEMM_LINE_SUMS */
     int copies;
     ocl_gemm_array array[OCL_GEMM_OPERANDS];
@@ -114,7 +114,7 @@ clt_status ocl_gemm_ready_batch(void *ready, int runs, double *seconds);
 typedef struct ocl_gemm_value {
     double c, pre, bound_c, bound_pre;
 } ocl_gemm_value;
-/* Expects elements j to j + n - 1 of row i of batch item z. */
+/* Computes the expected values of elements j to j + n - 1 of row i of batch item z. */
 clt_status ocl_gemm_expect(const ocl_gemm_bench *bench, int64_t z, int64_t i, int64_t j, int64_t n,
                            ocl_gemm_value *out);
 /* Whether the result must be exact, because all values are whole numbers. */

@@ -2,7 +2,7 @@
  *
  * One matrix product for the tuner: made small enough to measure, with operands that rotate through memory
  * as in a training step, and a cheap reference: the values are whole numbers, for which every correct
- * backend gives the same bits. This file must not know the search. */
+ * backend gives the same bits. This file must not know how the tuner searches. */
 #ifndef CL_GEMM_BENCH_GEMM_TUNE_H
 #define CL_GEMM_BENCH_GEMM_TUNE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernels that fill buffers, for drivers whose clEnqueueFillBuffer cannot be trusted (quirk fill_by_kernel).
- * Knows no contents. */
+ * They must not know what the buffers contain. */
 
 /* fill_u32: buffer[offset .. offset+count) = pattern, for any global size. */
 __kernel void fill_u32(__global uint *buffer, ulong offset, ulong count, uint pattern)

@@ -13,7 +13,7 @@
  * best number differs between devices, so several are tried. x converges to add / (1 - factor), so it stays
  * a normal number. Each lane of a chain starts with a different value from memory, because a compiler that
  * knows lanes or work-items to be equal may compute only one of them and copy it (Intel's does). start:
- * START_FLOATS floats, which the host writes. */
+ * START_FLOATS floats, which cl/measure/stream.c writes. */
 #include "kernel_shared.clh"
 #define FMA_BODY(type, count, LOAD_START)                                                                    \
     type x[count];                                                                                           \

@@ -71,8 +71,9 @@ clt_status ocl_stream_launch_run(const ocl_stream *s, const ocl_stream_launch *l
     return CLT_OK;
 }
 
-/* Seconds after which no more of the minimum runs are needed, because disturbances are short compared with
- * this. The first run does not count, because a driver may still compile in it. */
+/* Once its runs (at least two) have taken this many seconds together, best_of ignores `runs`, because
+ * disturbances are short compared with this. The first run does not count, because a driver may still
+ * compile in it. */
 #define ENOUGH_SECONDS 0.25
 
 static clt_status best_of(const ocl_stream *s, const ocl_stream_launch *l, int runs, double budget,

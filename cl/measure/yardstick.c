@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measures how fast the device is during another measurement, by the same clock: bytes of a stream and
- * operations of chains of multiply-adds. This file must not know what is measured. */
+ * Measures how fast the device is at the time of another measurement, by the same clock: bytes of a stream
+ * and operations of chains of multiply-adds. This file must not know what is measured. */
 #include <stdlib.h>
 
 #include "cl/measure/stream.h"

@@ -195,8 +195,7 @@ clt_status ocl_emulated_caps(uint32_t *emulated)
     return CLT_OK;
 }
 
-/* Whether matrix units are emulated; this removes lane style, which would otherwise be chosen for all
- * products. */
+/* Emulating matrix units removes lane style, which would otherwise be chosen for all products. */
 uint32_t ocl_caps_with_emulated(uint32_t caps, uint32_t emulated)
 {
     return emulated ? (caps & ~(uint32_t)OCL_CAP_WIDE_VECTORS) : caps;

@@ -118,7 +118,7 @@ static void check_icd_folder(ocl_doctor_state *d, const char *folder, const char
 {
     char other[OCL_ADVICE_SIZE];
     const ocl_icd_report *r = ocl_icd_prepare();
-    /* no error if cltrain found the drivers without this empty folder */
+    /* an empty folder is not an error if cltrain found drivers elsewhere */
     ocl_finding_level level = r->state == OCL_ICD_REPAIRED ? OCL_FINDING_NOTE : OCL_FINDING_ERROR;
     const char *advice = level == OCL_FINDING_ERROR ? ocl_doctor_other_drivers(other) : NULL;
     ocl_icd_entry *entries;

@@ -54,7 +54,7 @@ clt_status ocl_probe_create(ocl_device *device, const ocl_probe *run, ocl_probe_
     OCL_CHECK(clGetKernelWorkGroupInfo(o->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof o->limit,
                                        &o->limit, NULL),
               "asking for the work-group limit of %s", run->kernel);
-    if (o->limit > device->desc.max_work_group) /* when --caps limits local memory */
+    if (o->limit > device->desc.max_work_group) /* when --caps limits work-groups */
         o->limit = (size_t)device->desc.max_work_group;
     if (run->local > o->limit && run->local > device->desc.larger_groups)
         CLT_FAIL(CLT_EUNSUPPORTED, "kernel %s runs at most %zu work-items a group, not %zu", run->kernel,

@@ -45,7 +45,7 @@ static bool save_in(const char *folder, const char *base, const char *source, co
     char log_path[1024];
     n = snprintf(log_path, sizeof log_path, "%s/%s.log", folder, base);
     if (n > 0 && (size_t)n < sizeof log_path)
-        (void)clt_own_file_write(log_path, log, strlen(log)); /* the source is useful without it */
+        (void)clt_own_file_write(log_path, log, strlen(log)); /* the source is useful without the log */
     return true;
 }
 

@@ -356,7 +356,7 @@ static clt_status finals(search *s, bool *wins)
     for (int k = 0; k < 2; k++)
         if (ready[k] != NULL)
             s->t->bench->release(s->t->operands, ready[k]);
-    if (is_impossible(status)) { /* both do not fit into memory together: no decision */
+    if (is_impossible(status)) { /* not enough memory for both together: no decision */
         *wins = false;
         clt_error_clear();
         return CLT_OK;

@@ -49,8 +49,8 @@ typedef struct ocl_tune_result {
     char standard[OCL_TUNE_NAME]; /* variant of the default */
     /* numbers of candidates: measured, dropped because slow, impossible, with wrong results */
     int tried, abandoned, failed, wrong;
-    /* bit i of `hopeless`: variant i of the list was measured and hopelessly slow; of `close`: it was
-     * measured and not hopelessly slow */
+    /* bit i of `hopeless`: variant i of the list was hopelessly slow with its own choice of values; of
+     * `close`: one of its candidates was not hopelessly slow. Both may be set. */
     uint32_t hopeless, close;
     bool complete; /* false: the time ran out, or only one variant was tried */
     bool found;    /* false: not even the default could be measured */
@@ -84,7 +84,7 @@ typedef struct ocl_tune_options {
     void (*progress)(void *context, int done, int total, const char *what);
     void (*row)(void *context, const ocl_tune_row *row);    /* after each problem; may be NULL */
     void (*message)(void *context, const char *line);       /* wrong results and similar news; may be NULL */
-    clt_status (*keep)(void *context, const ocl_tuning *t); /* stores new records; may be NULL */
+    clt_status (*keep)(void *context, const ocl_tuning *t); /* new records, after each problem; may be NULL */
 } ocl_tune_options;
 
 /* ocl_tune_run: measures the problems of the log on the device and returns the new records. Problems of

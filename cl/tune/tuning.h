@@ -66,8 +66,8 @@ clt_status ocl_tuning_copy(const ocl_tuning *tuning, ocl_tuning **out);
 /* Adds a record, or replaces the record of the same family and problem. */
 clt_status ocl_tuning_set(ocl_tuning *tuning, const ocl_choice *record);
 void ocl_tuning_remove(ocl_tuning *tuning, const char *family, const char *problem);
-/* Adds the records of `from`. If both sets have a record of a problem, `replace` chooses the one of
- * `from`. */
+/* Adds the records of `from`. If both sets have a record of a problem, the one of `from` replaces the other
+ * if `replace` is set, and is ignored if not. */
 clt_status ocl_tuning_merge(ocl_tuning *tuning, const ocl_tuning *from, bool replace);
 /* The record of exactly this problem, or NULL. */
 const ocl_choice *ocl_tuning_exact(const ocl_tuning *tuning, const char *family, const char *problem);

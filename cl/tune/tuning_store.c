@@ -215,7 +215,7 @@ clt_status ocl_tuning_list(ocl_tuning_file_fn fn, void *context)
         return CLT_OK;
     CLT_TRY(clt_private_folder_check(folder)); /* as before reading the device's file */
     clt_status status = clt_folder_names(folder, &files);
-    CLT_TRY(status == CLT_EDATA ? CLT_ESTORAGE : status); /* the folder is not data */
+    CLT_TRY(status == CLT_EDATA ? CLT_ESTORAGE : status); /* the folder is cltrain's own, not data */
     for (size_t i = 0; i < files.count; i++) {
         CLT_FREED char *path = NULL;
         if (!clt_ends_with(files.name[i], ".json"))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * XXH64, written from the published specification of the xxHash algorithms (Y. Collet, "xxHash fast
- * digest algorithm"). Words are read by memcpy, so they are little-endian: the engine runs on
- * little-endian hosts only, as its file formats do. */
+ * XXH64, written from the published specification of the xxHash algorithms (Y. Collet, "xxHash fast digest
+ * algorithm"). Words are read by memcpy, which is right for little-endian hosts; the engine and its file
+ * formats are made only for these. */
 #include "engine/base/hash.h"
 
 #include <stdio.h>

@@ -259,8 +259,8 @@ static uint32_t feistel_function(uint32_t half, int round, uint64_t seed, uint32
     return out[0];
 }
 
-/* A Feistel network on numbers of `bits` bits: two halves, whose sizes differ by at most one bit, are
- * changed in turn: each is xor-ed with a function of the other. */
+/* A Feistel network on numbers of `bits` bits. The two halves of a number, whose sizes differ by at most one
+ * bit, are changed in turn; each is xor-ed with a function of the other. */
 static uint64_t feistel(uint64_t x, int bits, uint64_t seed, uint32_t epoch)
 {
     int low_bits = bits / 2, high_bits = bits - low_bits;
@@ -281,8 +281,8 @@ uint64_t clt_permute(uint64_t position, uint64_t n, uint64_t seed, uint32_t epoc
     int bits = 64 - __builtin_clzll(n - 1);
     if (bits < FEISTEL_MIN_BITS)
         bits = FEISTEL_MIN_BITS;
-    /* Cycle walking: apply the network until the result is below n, as it must become, since it began below
-     * n and the network is a bijection. */
+    /* Cycle walking: apply the network until the result is below n. That ends, because x began below n and
+     * the network is a bijection. */
     uint64_t x = position % n;
     do {
         x = feistel(x, bits, seed, epoch);

@@ -60,7 +60,7 @@ static void shortest(double value, bool narrow, int from, int to, char *buffer)
     int exponent;
     bool power = fabs(frexp(value, &exponent)) == 0.5;
     for (int digits = from; digits <= to; digits++) {
-        if (!power) { /* only the nearest text may read back */
+        if (!power) { /* no text but the nearest can read back */
             (void)snprintf(buffer, CLT_NUMBER_TEXT, "%.*g", digits, value);
             if (digits == to || reads_back(buffer, value, narrow))
                 return;

@@ -57,7 +57,7 @@ static clt_status unpack(clt_array_file *file, uint64_t declared)
 }
 
 /* Unpacks the beginning of a gzip file, which contains the array's header. The rest is unpacked once the
- * header has declared the size. A file whose content is no longer than START_BYTES is unpacked as a whole,
+ * header has declared the size. A file whose content is shorter than START_BYTES is unpacked as a whole,
  * with all checks. */
 #define MOST_HEADER                                                                                          \
     ((uint64_t)2 << 20) /* bytes at the beginning of a file that hold the header of any format */

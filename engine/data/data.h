@@ -67,9 +67,10 @@ typedef struct clt_source_type {
     /* Number of elements of `field` in sample `index` that differ from ignore, for any draw. NULL: the
      * sample is read and its elements are compared. */
     int64_t (*count_valid)(const clt_source *source, int64_t index, int field, int64_t ignore);
-    /* The class (i32) of sample `index`, if `field` consists of a class alone; so targets are counted
-     * without reading the sample. False: the field is something else. If the sample is replaced by another
-     * one because it cannot be read, this is still its own class. NULL: no field is such a class. */
+    /* The class (i32) of sample `index`, if it is the only element of `field`; with this function targets
+     * are counted without reading the sample. False: the field is something else. If the sample is replaced
+     * by another one because it cannot be read, this is still its own class. NULL: no field is such a
+     * class. */
     bool (*class_of)(const clt_source *source, int64_t index, clt_draw draw, int field, int32_t *value);
     /* True if `read` found sample `index` bad and gave zeros, so that evaluation or prediction skips it
      * (data.on_bad_sample=skip). NULL: no sample is ever skipped. */
@@ -105,7 +106,7 @@ typedef struct clt_source_type {
 
     /* --- what is known before any file is opened --- */
 
-    /* True if there is evaluation data although data.eval_path is empty. NULL: false. */
+    /* True if there is evaluation data although data.eval_path is empty. NULL: there never is. */
     bool (*has_eval)(const clt_config *config);
     const char *made_by; /* the command that makes such data from common files; NULL: there is none */
     /* A sentence for the message about a missing folder: where its files must be. NULL: the format's own
@@ -202,7 +203,7 @@ struct clt_source {
     void *state;
 };
 
-/* True if few targets occur twice, which is so for real values and not for classes. */
+/* True if so many targets are different that they are probably real values and not classes. */
 static inline bool clt_source_hardly_repeats(int64_t distinct, int64_t samples)
 {
     return distinct > 20 && distinct > samples / 4;

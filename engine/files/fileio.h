@@ -20,9 +20,10 @@
 clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_status code, char **data,
                          size_t *size);
 
-/* clt_file_read_data: reads a whole file of data and unpacks it. A gzip file can grow a thousandfold when
- * unpacked. So reading fails with `code` if the content is larger than the file's header declared
- * (`declared`; 0: no size was declared), and with CLT_ENOMEM if it is larger than the available memory. */
+/* clt_file_read_data: reads a whole file of data, and unpacks it if it is a gzip file. A gzip file can grow
+ * a thousandfold when unpacked. So reading fails with `code` if the content is larger than the file's header
+ * declared (`declared`; 0: no size was declared), and with CLT_ENOMEM if it is larger than the available
+ * memory. */
 clt_status clt_file_read_data(const char *path, uint64_t declared, clt_status code, char **data,
                               size_t *size);
 
@@ -90,7 +91,7 @@ typedef clt_status (*clt_file_filler)(void *context, int fd, const char *path);
 clt_status clt_file_write_by(const char *path, clt_file_filler fill, void *context);
 /* clt_file_create: makes a file if it does not exist already; *created: whether it was made. It appears with
  * its whole content or not at all. If several processes try at the same time, on one host or on several that
- * share the folder, exactly one creates it. CLT_ESTORAGE. */
+ * share the folder, exactly one creates it. Failures are CLT_ESTORAGE. */
 clt_status clt_file_create(const char *path, const void *data, size_t size, bool *created);
 /* Files under names that the program chooses, in folders to which others may write, too. Only regular files
  * are opened or written, never through a link and never a pipe or a device; otherwise CLT_ESTORAGE.

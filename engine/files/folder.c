@@ -56,7 +56,7 @@ clt_status clt_fail_errno_at(clt_status status, const char *file, int line, int 
     va_start(args, format);
     (void)vsnprintf(doing, sizeof doing, format, args);
     va_end(args);
-    /* not the file's fault, so not `status` */
+    /* that the process lacks memory is not the file's fault, so it is not `status` */
     status = code == ENOMEM ? CLT_ENOMEM : status;
     return clt_fail(status, file, line, "%s: %s%s", doing, clt_errno_text(code, text), advice(code));
 }

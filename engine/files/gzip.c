@@ -14,7 +14,8 @@
 #include "engine/files/fileio_error.h"
 
 #define GZIP_WINDOW (15 + 16) /* 15 for the largest window; 16 for a gzip header */
-/* limit of the bytes that packing adds to the data and that zlib reads ahead */
+/* limit of the bytes by which the packed beginning is longer than its content: packing may add some, and
+ * zlib reads ahead */
 #define MOST_GROWTH 65536
 
 static clt_status pack(z_stream *z, const void *data, size_t size, char **out, size_t *length)

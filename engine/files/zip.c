@@ -96,7 +96,7 @@ typedef struct record {
     size_t name, extra, comment; /* lengths in bytes */
 } record;
 
-/* Reads the numbers that do not fit 32 bits from extra field 1. */
+/* Replaces the numbers of `r` that do not fit 32 bits; extra field 1 has them. */
 static clt_status read_wide(const archive *a, const char *name, const uint8_t *extra, record *r)
 {
     uint64_t *const wide[] = {&r->size, &r->packed, &r->begin};

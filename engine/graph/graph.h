@@ -97,14 +97,14 @@ typedef struct clt_param {
     clt_shape shape;
     clt_init init;
     bool frozen; /* model.freeze, or the base of adapters: training leaves it as it is */
-    /* frozen: the type in which its values are kept; f16 and bf16 only if no other ops than products and
+    /* frozen: the type in which its values are kept; f16 and bf16 only if no ops other than products and
      * embeddings read them */
     clt_dtype kept;
     bool adapter; /* weight of a low-rank adapter (engine/models/lora.h); files of the base model lack it */
     /* A buffer: values that the forward pass of training computes itself, such as running statistics. It has
      * no gradient and no optimizer state; it is saved, and kernels read it like a parameter. */
     bool buffer;
-    /* a buffer: true: after each step it becomes the mean of the ranks' buffers; false: ranks share
+    /* for a buffer: whether it becomes the mean of the ranks' buffers after each step; false: ranks share
      * statistics, so that all compute the same values */
     bool averaged;
     clt_param_group group;

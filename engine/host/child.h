@@ -40,9 +40,9 @@ enum {
 };
 typedef struct clt_child_program {
     const char *path;
-    const char *const *arguments;   /* without the program's name; NULL at the end */
-    const char *const *environment; /* "NAME=value", NULL at the end; NULL: as of this process, without the
-                                     * variables by which MPI launchers identify their processes */
+    const char *const *arguments; /* without the program's name; NULL at the end */
+    /* "NAME=value", NULL at the end; NULL: as clt_child_environment gives it */
+    const char *const *environment;
     uint32_t flags;
     /* with CLT_CHILD_FILE or CLT_CHILD_ANSWER: a descriptor for reading and appending, which the caller
      * closes */
@@ -52,7 +52,7 @@ typedef struct clt_child_program {
 /* Starts a program as the leader of a process group. It inherits no file that this process holds open.
  * CLT_ENOMEM: out of memory or of processes; CLT_EUNSUPPORTED: the program cannot be started. */
 clt_status clt_child_start_program(const clt_child_program *program, clt_child **out);
-/* The same with the environment of this process, and without `output`. */
+/* The same with `environment` NULL and without `output`. */
 clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags,
                            clt_child **out);
 /* For a child with CLT_CHILD_FOREIGN. is_over: true if it has ended. kill: kills it and its process group

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The signals of a driver that gives up or runs damaged code. Other signals are left to AddressSanitizer,
- * which explains them itself. */
+/* The signals of a driver that gives up or runs damaged code. With AddressSanitizer only SIGABRT is handled,
+ * since it explains the others itself. */
 #ifdef __SANITIZE_ADDRESS__
 static const int fatal[] = {SIGABRT};
 #else

@@ -93,7 +93,7 @@ static void quoted(clt_str *out, const char *text)
             clt_str_printf(out, "\\%c", to[escape - from]);
         else if ((unsigned char)*text < 0x20)
             clt_str_printf(out, "\\u%04x", (unsigned char)*text);
-        else if (size == 0) /* a file name may be no UTF-8, but a JSON text must be */
+        else if (size == 0) /* a file name need not be UTF-8, but a JSON text must be */
             clt_str_append(out, "\xef\xbf\xbd");
         else
             clt_str_append_n(out, text, size);

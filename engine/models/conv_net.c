@@ -83,7 +83,8 @@ clt_status clt_conv_net_norm(clt_conv_net *net, const char *name, bool zero)
 
 /* --- input and output --- */
 
-/* Checks that y has the shape of classes of samples, or of a mask. */
+/* Checks that y has an integer type and holds one class for each sample or, if net->dense, a mask with the
+ * spatial sizes of x. */
 static clt_status check_target(const clt_conv_net *net)
 {
     const clt_shape *x = &net->x->shape, *y = &net->y->shape;

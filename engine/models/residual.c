@@ -36,7 +36,7 @@ bool clt_residual_known(int64_t depth, bool *bottleneck)
     return found != NULL;
 }
 
-/* Adds block number `index` of a stage with `planes` channels. */
+/* Block number `index` of a stage with `planes` channels. */
 typedef struct block {
     int stage;
     int64_t index, planes, stride;

@@ -47,7 +47,7 @@ static inline uint64_t clt_local_group(const ocl_device_desc *device, uint64_t e
     return local;
 }
 
-/* *items: the group size from the tuning record, or `standard` if it has none. CLT_EUNSUPPORTED if the
+/* *items: the group size from the tuning record if that gives one, else `standard`. CLT_EUNSUPPORTED if the
  * device cannot run groups of this size. Call it before the first emission. */
 static inline clt_status clt_tuned_items(ocl_emitter *e, const char *name, uint64_t standard, uint64_t *items)
 {

@@ -103,11 +103,11 @@ typedef struct clt_call {
     int32_t ranks, present;
     bool absent;
     int32_t in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
-    /* Forward: if not NULL, the next work normalises output 0 by the moments of its channels, taken over all
+    /* Forward: if not NULL, a later work normalises output 0 by the moments of its channels, taken over all
      * other dimensions (the rows of a channels-last tensor). A variant that can compute them while it stores
      * the output fills this in; other variants set 0 blocks. */
     ocl_moments *moments;
-    /* moments_of_input: forward: moments of input 0 if the work that wrote it computed them, else NULL */
+    /* forward: the moments of input 0 if the work that wrote it computed them, else NULL */
     const ocl_moments *moments_of_input;
     int32_t step;     /* step block (SB_WORDS u32) */
     int32_t constant; /* the node's constant (clt_infer_constant), -1 */
@@ -257,7 +257,8 @@ enum {
     CLT_OP_REPEATS_BY_SAVED = 1 << 17,
     CLT_OP_EXCHANGES = 1 << 18, /* if call.ranks > 1, its work may exchange records with other ranks */
     /* Forward in training needs the moments of each channel of input 0, unless the node's buffers are
-     * frozen, and uses the moments that the work before it computed (clt_call.moments_of_input). */
+     * frozen. If the work that wrote the input has computed them, it uses these
+     * (clt_call.moments_of_input). */
     CLT_OP_TAKES_MOMENTS = 1 << 19,
     CLT_OP_REGRESSION = 1 << 20, /* a loss that measures how far predictions and targets are apart */
     /* For half-precision runs with precision.residual f32 (engine/plan/passes/pass_precision.c). FOLLOWS:

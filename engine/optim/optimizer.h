@@ -58,9 +58,9 @@ typedef struct clt_optimizer {
     double (*second)(const double *value, const clt_update_factors *f, double gradient, double p,
                      const double *state);
     double (*trust)(const double *value, const clt_update_factors *f, double norm, double second_norm);
-    /* Returns a bound, in units of the learning rate, on the error of the updated parameter. The update is
-     * computed in f32 from the gradient g (with weight decay where that is added to it), whose error is
-     * `error`. before, after: the states before and after the update. */
+    /* Returns an upper bound, in units of the learning rate, of the error of the updated parameter. The
+     * update is computed in f32 from the gradient g (with weight decay where that is added to it), whose
+     * error is `error`. before, after: the states before and after the update. */
     double (*spread)(const double *value, const clt_update_factors *f, double error, double g,
                      const double *before, const double *after);
     /* Only for an optimizer that updates whole matrices, namely the parameters for which `adapts` is true

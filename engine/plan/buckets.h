@@ -29,14 +29,14 @@ typedef struct clt_bucket_sizes {
     uint64_t first, rest;
 } clt_bucket_sizes;
 
-/* Makes the table of all buckets, in the order in which they are summed; together they cover the
- * gradients of every slab exactly once. A bucket has as many whole parameters of one slab as its size
- * allows; the part of the last parameter that lies after a multiple of CLT_BUCKET_CHUNKS goes into the next
- * bucket. A parameter that is larger than a bucket is cut into pieces of about equal size: they become ready
- * together, but then one can be read from the device while another is summed and a third is written back. A
- * bucket has at least CLT_BUCKET_CHUNKS chunks, however small the sizes, unless its slab has fewer; the last
- * bucket of a slab may exceed its size by less than that. The caller frees *out; `own` is the whole range,
- * and `ready` is 0 until clt_buckets_set_ready. */
+/* Makes the table of all buckets, in the order in which they are summed; together they cover the gradients
+ * of every slab exactly once. A bucket has as many whole parameters of one slab as its size allows; the part
+ * of the last parameter that lies after a multiple of CLT_BUCKET_CHUNKS goes into the next bucket. A
+ * parameter that is larger than a bucket is cut into pieces of about equal size: they become ready together,
+ * but then one can be read from the device while another is summed and a third is written back. A bucket has
+ * at least CLT_BUCKET_CHUNKS chunks, however small the sizes, unless its slab has fewer; the last bucket of
+ * a slab may exceed its size by fewer than CLT_BUCKET_CHUNKS chunks. The caller frees *out; `own` is the
+ * whole range, and `ready` is 0 until clt_buckets_set_ready. */
 clt_status clt_buckets_make(const clt_store_layout *layout, clt_bucket_sizes sizes, clt_bucket **out,
                             size_t *count);
 /* The share of a bucket that a rank updates where optimizer state is divided (comm_share with a grain of

@@ -83,8 +83,9 @@ static uint64_t partials_before(const clt_plan *plan, const update_style *style,
     return count;
 }
 
-/* Emits partial[i] = sum of squares of a chunk, or of several chunks in group style; i counts from the start
- * of the slab. `range` must begin at the first chunk of a partial sum. */
+/* Emits partial[i] = sum of squares of a chunk, or of several chunks in group style; `partial` has the
+ * partial sums of all slabs, one slab after the other. `range` must begin at the first chunk of a partial
+ * sum. */
 static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *style, const clt_range *range,
                             int32_t partial)
 {
@@ -107,7 +108,7 @@ static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *
 
 /* Emits the sums of squares of all gradients: one command for each slab, or in the SYNC phase one for each
  * bucket; buckets to which rows of embeddings are added come last in that phase. A rank that updates shares
- * has zeros for the other ranks' partial sums, and the ranks' numbers are added. */
+ * has zeros in place of the other ranks' partial sums, and the arrays of all ranks are added. */
 static clt_status emit_norms(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t partial,
                              uint64_t count)
 {
@@ -418,7 +419,7 @@ static void emit_place_norms(ocl_emitter *e, const range_tensors *own, const ran
 }
 
 /* Emits the trust ratios of a slab's parameters, from the norms of all chunks. A rank computes the norms of
- * its own pieces; the others are zeros, and the ranks' numbers are added. */
+ * its own pieces and has zeros in place of the others; then the arrays of all ranks are added. */
 static clt_status emit_trust(clt_plan *plan, ocl_emitter *e, const update_style *style, range_tensors *own,
                              size_t pieces, const range_tensors *all)
 {
@@ -480,8 +481,8 @@ static clt_status find_all(clt_plan *plan, ocl_emitter *e, int32_t slab, const r
     return CLT_OK;
 }
 
-/* Updates this rank's pieces of a slab and gives their buckets to the other ranks, one after the other. The
- * order is the one in which the next forward pass needs them, roughly the reverse of backward order. Muon's
+/* Updates this rank's pieces of a slab and gives their buckets to the other ranks, one after the other, in
+ * the order in which the next forward pass needs them: roughly the reverse of backward order. Muon's
  * matrices must be finished before any bucket. */
 static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
                               const range_tensors *own, size_t pieces, const range_tensors *all)
@@ -528,8 +529,9 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
     return emit_pieces(plan, e, style, slab, own, pieces);
 }
 
-/* Uses the tunables of a tuning record, or values that suit the device. An order that ranks have agreed on
- * overrides both. */
+/* Uses the tunables of a tuning record, or values that suit the device. If ranks have agreed on an order,
+ * its number of work-items replaces the device's; a record that asks for another order is
+ * CLT_EUNSUPPORTED. */
 static clt_status tuned_style(ocl_emitter *e, const clt_update_order *order, update_style *style)
 {
     uint64_t standard = order->items ? order->items : clt_local_group(e->device, CLT_STORE_CHUNK);

@@ -99,7 +99,7 @@ typedef struct clt_update_order {
     uint32_t items; /* work-items of a group; 1: the kernels without work-groups (style lane) */
     uint32_t plain; /* 1: products of the update use the kernels that round equally on every device */
     uint32_t exact; /* 1: division and square root are correctly rounded, which is an option of OpenCL C */
-    /* dense: 1: no rows of embeddings travel, because devices would add them up in different orders */
+    /* 1: no rows of embeddings travel, because devices would add them up in different orders */
     uint32_t dense;
 } clt_update_order;
 
@@ -141,7 +141,7 @@ typedef struct clt_plan_options {
     int32_t accumulation;
     bool tree;     /* micro-batches are added up as a binary tree: the same bits however ranks share them */
     int32_t ranks; /* more than 1 adds SYNC */
-    /* part: ranks > 1: this rank's fraction of a step's micro-batches, its weight in means of buffers */
+    /* with ranks > 1: this rank's fraction of a step's micro-batches, its weight in means of buffers */
     float part;
     /* ranks > 1: norms of batches use the statistics of all ranks' samples. present: the number of ranks
      * that have the most micro-batches; the others have one fewer, and miss the first one */

@@ -79,8 +79,8 @@ clt_status clt_realized_prime(clt_realized *realized, ocl_progress_fn progress, 
 /* Finds the buffer and the offset of a tensor. */
 clt_status clt_realized_resolve(const clt_realized *realized, int32_t tensor, ocl_buffer **buffer,
                                 uint64_t *offset);
-/* Reads a whole tensor in its type, and waits for it; clt_realized_write writes one (tests, checker,
- * checkpoints). */
+/* Reads a whole tensor in its type, and waits until it is read; clt_realized_write writes one in the same
+ * way (tests, checker, checkpoints). */
 clt_status clt_realized_read(const clt_realized *realized, int32_t tensor, void *out);
 /* Reads a float tensor of any storage type, as f32. */
 clt_status clt_realized_read_f32(const clt_realized *realized, int32_t tensor, float *out);

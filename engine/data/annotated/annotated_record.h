@@ -62,7 +62,8 @@ clt_status clt_annotated_read(const clt_annotated_rules *rules, clt_encoder *enc
 bool clt_annotated_whole(clt_annotated_task task);
 void clt_annotated_free(clt_annotated *a);
 /* Finds names of members: if rules->text, second or label is NULL, sets it to the first of its usual names
- * that the record has. CLT_EDATA: the record has none of them. */
+ * that the record has. CLT_EDATA: the record has none of the usual names of its text or, with `labelled`, of
+ * its labels. For spans the names are fixed, and nothing is done. */
 clt_status clt_annotated_members(clt_annotated_rules *rules, const char *line, size_t size);
 /* Tokens of the context that a window of a span record holds. */
 int64_t clt_annotated_room(const clt_annotated_rules *rules, const clt_annotated *a);

@@ -102,7 +102,7 @@ static clt_status member_of(const clt_config *config, const char *key, clt_arena
     return !*given || *out ? CLT_OK : CLT_ENOMEM;
 }
 
-/* Finds the members' names for all records: those of the first record that has usual names. */
+/* Takes the members' names for all records from the first record that has usual names. */
 static clt_status choose_members(clt_annotated_samples *s)
 {
     clt_error first = {0};
@@ -226,8 +226,8 @@ static size_t each_once(const char **list, size_t count)
 }
 
 /* Checks that labels which are numbers can be classes: fails if there would be too many classes, and warns
- * if few of them occur, as with ids. `count`: number of classes, the largest label plus 1; `seen`: how many
- * of them occur. */
+ * if fewer than half of them occur, as with ids. `count`: number of classes, the largest label plus 1;
+ * `seen`: how many of them occur. */
 static clt_status check_numbers(const clt_annotated_samples *s, int64_t count, size_t seen)
 {
     if (count > MOST_CLASSES)

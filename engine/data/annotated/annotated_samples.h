@@ -38,7 +38,7 @@ typedef struct clt_annotated_classes {
 clt_status clt_annotated_open(const clt_config *config, clt_split split, clt_annotated_samples *out);
 /* Learns the classes from the labels: all names, sorted by bytes, or the numbers from 0 to the largest one.
  * A record becomes bad if its labels are names and the first record's are numbers, or the reverse.
- * CLT_EDATA: no word has a label. */
+ * CLT_EDATA: no word has a label, or the largest number is too large. */
 clt_status clt_annotated_learn(clt_annotated_samples *s, clt_arena *arena, clt_annotated_classes *out);
 /* Fills in the numbers of all labels; a record with a label that is not one of the classes becomes bad. */
 clt_status clt_annotated_number(clt_annotated_samples *s, const clt_annotated_classes *classes);

@@ -237,8 +237,8 @@ clt_status clt_pair_augment(clt_source *source, const clt_config *config, clt_sp
     return CLT_OK;
 }
 
-/* Reads the part of an image that the random draw selects. A gray image becomes one with three equal
- * channels. */
+/* Reads the part of an image that the random draw selects. A gray image is processed as three equal
+ * channels, and delivered as one. */
 static clt_status read_augmented(const clt_source *source, int64_t index, clt_draw draw, uint8_t *to)
 {
     const pair_state *s = source->state;

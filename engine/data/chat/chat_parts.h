@@ -31,7 +31,7 @@ typedef struct clt_chat_turn {
 clt_status clt_chat_add_turns(const clt_chat_rules *rules, const clt_chat_turn *turn, size_t count,
                               const clt_json *tools, bool question, clt_chat_text *out);
 
-/* --- chat_tools.c: `turn` lacks the system's turn, and `i` is an index in it --- */
+/* --- chat_tools.c: `turn` has all turns except the system's, and `i` is an index in it --- */
 
 /* Fails with CLT_EDATA if the conversation has tools and the template has no form for them, or if the tools
  * are malformed. */

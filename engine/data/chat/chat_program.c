@@ -102,7 +102,7 @@ static const char find_last[] =
     "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}";
 
 /* Writes an answer of a template with thoughts. Its block <think> is included if the answer comes after the
- * user's last turn, else omitted. */
+ * user's last turn and has a thought or is the last message; else it is omitted. */
 static void put_thought(clt_str *out, const clt_chat_template *t)
 {
     clt_str_append(

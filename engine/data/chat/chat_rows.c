@@ -8,8 +8,8 @@
 
 #define NONE (-1)
 
-/* Rows that are not full, sorted by their room, the number of tokens that still fit: a list of rows for each
- * room, and a bit for each list that is not empty. */
+/* Rows by their room, the number of tokens that still fit: a list of rows for each room, and a bit that is
+ * set if the list is not empty. */
 typedef struct by_room {
     int64_t room; /* room of an empty row */
     /* (room + 1) the row that was added last to the list of this room; NONE: the list is empty */

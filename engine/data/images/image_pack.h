@@ -45,7 +45,7 @@ clt_status clt_pack_check(const clt_image_pack *pack, int64_t index);
 
 typedef struct clt_pack_options {
     const char *folder, *out;
-    int resize;     /* above 0: store pixels, with images reduced to at most this shorter side */
+    int resize;     /* above 0: store pixels, and reduce the shorter side to this length if it is longer */
     bool skips_bad; /* skip images that cannot be decoded; else the first one is an error */
     clt_status (*progress)(void *context, int64_t done, int64_t total);
     void (*message)(void *context, const char *line); /* called for each image that is skipped */

@@ -208,8 +208,8 @@ static clt_status name_sample(const clt_source *source, int64_t index, clt_statu
     return clt_fail_prefix(status, "reading image %s", where.text ? where.text : "");
 }
 
-/* The factor by which a JPEG may be reduced when it is decoded, so large that the crop need not be enlarged
- * afterwards. */
+/* The largest factor (1, 2, 4 or 8) by which a JPEG can be reduced when it is decoded, without the crop
+ * having to be enlarged afterwards. */
 static int shrink_of(const clt_augment *a, const clt_cut *cut)
 {
     int shrink = 1;
@@ -288,7 +288,7 @@ static clt_status make_sample(const clt_source *source, int64_t index, clt_draw 
     clt_status status = make_planes(a, &stored, index, draw, planes);
     if (stored.mapping) {
         clt_map_used(stored.mapping);
-        if (status != CLT_OK) /* a file that became shorter would be the reason */
+        if (status != CLT_OK) /* if the file became shorter meanwhile, that is the reason */
             CLT_TRY(clt_map_check_one(stored.mapping));
         if (status != CLT_OK && clt_remote_wait_is_over())
             CLT_FAIL(CLT_EINTERRUPTED, "the image is not needed any more");

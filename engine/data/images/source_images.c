@@ -26,7 +26,7 @@
 typedef struct images_state {
     clt_image_state base; /* first member */
     const char *path;
-    bool packed, alone; /* `path` is a single image, to be predicted */
+    bool packed, alone; /* alone: `path` is a single image, to be predicted */
     clt_image_list list;
     clt_image_pack pack;
     int32_t *number; /* evaluation: each class's number in the training data; NULL: the same number */
@@ -265,8 +265,8 @@ static void images_file_of(const clt_source *source, int64_t index, clt_str *out
         clt_str_printf(out, s->packed ? "%s%s" : "%s/%s", s->packed ? "" : s->path, name_of(s, index));
 }
 
-/* Adds to the fingerprint the names, classes and sizes of all images, and the first bytes of evenly spaced
- * images. */
+/* Adds to the fingerprint a pack's content, or a folder's names (with the classes), the sizes of all images
+ * and the first bytes of at most SAMPLED evenly spaced ones. */
 static clt_status images_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const images_state *s = source->state;

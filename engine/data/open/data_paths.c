@@ -57,8 +57,8 @@ typedef struct rewriting {
     bool changed;
 } rewriting;
 
-/* Rewrites one entry of a list file; relative paths in a list refer to the same folder as those in the
- * config. */
+/* Rewrites one entry of a list file; relative paths in a list refer to the same folder as the config's
+ * paths. */
 static clt_status rewrite(void *context, const char *path)
 {
     rewriting *r = context;

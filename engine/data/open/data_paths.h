@@ -10,7 +10,7 @@
 #include "engine/data/facts/data_facts.h"
 
 typedef struct clt_data_places {
-    /* the folder in which the training was started, relative to where the run folder is now; "" or NULL:
+    /* the folder in which the training was started, found from where the run folder is now; "" or NULL:
      * unknown */
     const char *near;
     const char *then; /* the same folder, by its absolute path at that time; "" or NULL: unknown */

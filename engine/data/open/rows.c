@@ -345,7 +345,7 @@ static int64_t count_cells(const char *line)
     return cells[0] > 1 ? cells[0] : cells[1] > 1 ? cells[1] : cells[2];
 }
 
-/* `known`: the table's columns; NULL: they are not known. */
+/* Looks at the first line that is not blank. `known`: the table's columns; NULL: they are not known. */
 static clt_status look_at_first_line(const char *path, const clt_table *known, first_line *out)
 {
     CLT_SCOPED(clt_rows) *look = NULL;

@@ -19,9 +19,9 @@ const struct clt_source_type *clt_rows_type(const char *name);
 /* The names of all input formats, such as "idx, npy, raw, csv or nifti"; returns buffer. */
 const char *clt_rows_types(const char *between, const char *last, char *buffer, size_t size);
 
-/* Finds the format of a file from its first bytes and its name. `own`: the run's format, which has
- * precedence for folders and for names that several formats share; NULL: unknown. CLT_EUSAGE: neither bytes
- * nor name tell the format; the message asks for `option`, such as "--input-type ". */
+/* Finds the format of a file from its first bytes or, if they do not tell it, from its name. `own`: the
+ * run's format, which has precedence for folders and for names that several formats share; NULL: unknown.
+ * CLT_EUSAGE: neither bytes nor name tell the format; the message asks for `option` ("--input-type "). */
 clt_status clt_rows_guess_type(const char *path, const struct clt_source_type *own, const char *option,
                                const struct clt_source_type **type);
 /* True if the path is a table in the run's format `own`, packed with gzip, such as houses.csv.gz. */

@@ -26,8 +26,8 @@ typedef struct clt_sample_options {
 } clt_sample_options;
 
 clt_status clt_sample_volumes(const clt_sample_options *options);
-/* The name in the folder of the file made as number `number`, such as "images/ct000.nii.gz"; false: there is
- * no such file. */
+/* The name, in the folder, of the file that is made as number `number`, such as "images/ct000.nii.gz";
+ * false: there is no such file. */
 bool clt_sample_name(const clt_sample_options *options, int64_t number, char *name, size_t room);
 
 #endif

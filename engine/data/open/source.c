@@ -123,7 +123,7 @@ static const clt_fetch_set *missing_set(const char *path)
     return *path && !clt_file_exists(path) ? clt_fetch_of_path(path) : NULL;
 }
 
-/* True if one of a key's paths is missing; patterns are never missing. */
+/* True if one of a key's paths is missing; patterns and "@LIST" never count as missing. */
 static bool any_missing(const clt_config *config, const char *key)
 {
     bool missing = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists folders of images, CLASS/name.jpg, in a fixed order (that of torchvision's ImageFolder). Classes
- * are the folders, sorted by the bytes of their names; the files of a class are sorted by folder and
- * name. Listing opens no files. */
+ * Lists folders of images, CLASS/name.jpg, in the fixed order of torchvision's ImageFolder. Classes are the
+ * folders, sorted by the bytes of their names; the files of a class are sorted by folder and name. Listing
+ * opens no files. */
 #ifndef ENGINE_DATA_PIXELS_IMAGE_FOLDER_H
 #define ENGINE_DATA_PIXELS_IMAGE_FOLDER_H
 

@@ -98,7 +98,7 @@ static bool is_comment(const clt_columns *c, span line)
     return line.begin[0] == '#' && ((!c->tabs && has_tab(line)) || count_columns(line, c->tabs) != c->count);
 }
 
-/* True for a text of digits. `more`: also for digits with a point or a hyphen between them. */
+/* True for a text of digits. `more`: points and hyphens may follow the first digit. */
 static bool is_number(span column, bool more)
 {
     bool digits = column.end > column.begin;

@@ -21,8 +21,8 @@
 
 /* Adds each row of the newest file that is not blank as a document; `bytes` is the file's text. The first
  * row names the columns, unless data.column_names does and none of its names is a cell of the first row.
- * *found false: the file's name is not that of a table, and nothing was added. CLT_EDATA: two columns have
- * the same name. */
+ * *found false: the file's name is not a table's, and nothing was added. CLT_EDATA: two columns have the
+ * same name. */
 clt_status clt_table_rows(clt_texts *texts, const clt_config *config, const char *bytes, size_t size,
                           bool *found);
 /* Appends a row as a JSON object whose members are texts; cells of columns without a name are omitted. The

@@ -27,7 +27,8 @@
 typedef enum target_kind { TARGET_NUMBERS, TARGET_WHOLE, TARGET_CLASSES } target_kind;
 
 typedef struct csv_state {
-    /* training: of an evaluation file, the training file from which columns and targets are learned */
+    /* training: if `table` is an evaluation file, the training file, from which columns and targets are
+     * learned */
     clt_csv_table table, training;
     clt_table *columns;     /* facts learned from the training part, in the source's arena */
     int *at;                /* numbers of the input's columns in `table` */

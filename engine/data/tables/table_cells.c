@@ -41,8 +41,8 @@ bool clt_table_means_missing(const char *cell)
 
 #define DIGITS "0123456789"
 
-/* The length of a number in groups of three digits, such as 1,234,567; *groups: number of groups after the
- * first one. */
+/* The length of a number in groups of three digits, such as 1,234,567; 0: the text does not begin with such
+ * a group. *groups: number of groups after the first one. */
 static size_t grouped(const char *text, char separator, int *groups)
 {
     size_t n = strspn(text, DIGITS);

@@ -291,7 +291,7 @@ static void write_post_processor(const clt_tokenizer *t, clt_json_writer *w, clt
     for (int list = 0; list < 2; list++) {
         clt_jw_karray(w, lists[list]);
         for (int type = 0; type <= list; type++) {
-            if (type == 0 || !t->rules.wordpiece.on) /* no token precedes the second text */
+            if (type == 0 || !t->rules.wordpiece.on) /* BERT puts no token before the second text */
                 template_around(t, w, &t->rules.before, type, name);
             template_piece(w, "Sequence", type ? "B" : "A", type);
             template_around(t, w, &t->rules.after, type, name);
@@ -442,7 +442,7 @@ clt_status clt_tokenizer_print_config(const clt_tokenizer *t, int64_t context, c
     if (context > 0)
         clt_jw_kint(&w, "model_max_length", context);
     clt_jw_kbool(&w, "clean_up_tokenization_spaces", false);
-    if (t->rules.wordpiece.on) { /* without these names transformers passes no segments of pairs */
+    if (t->rules.wordpiece.on) { /* without these names transformers passes a BERT no segments of pairs */
         clt_jw_karray(&w, "model_input_names");
         clt_jw_string(&w, "input_ids");
         clt_jw_string(&w, "token_type_ids");

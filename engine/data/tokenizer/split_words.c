@@ -92,9 +92,9 @@ static size_t contraction(const scanner *s, size_t at, bool fold)
     return at;
 }
 
-/* The end of a word of white space. At the end of the text the word is the whole run; elsewhere it lacks the
- * last character, with which the next word may begin. `lines`: if the run has line breaks, the word ends
- * after the last one. */
+/* The end of a word of white space. At the end of the text the word is the whole run; elsewhere, if the run
+ * is longer than one character, it lacks the last one, with which the next word may begin. `lines`: if the
+ * run has line breaks, the word ends after the last one. */
 static size_t space_end(scanner *s, size_t at, bool lines)
 {
     size_t end = at, last = at, line = at, step;

@@ -140,7 +140,7 @@ static clt_status read_named(clt_tokenizer_loading *l, const clt_json *value)
     return add_entry(l, &entry);
 }
 
-/* Calls `read` for each entry of `list`, an object or array of `doc`, which may be NULL. */
+/* Calls `read` for each entry of `list`, an object or array of `doc`. `list` may be NULL. */
 static clt_status read_each(clt_tokenizer_loading *l, const clt_json_doc *doc, const clt_json *list,
                             clt_status (*read)(clt_tokenizer_loading *l, const clt_json *value))
 {

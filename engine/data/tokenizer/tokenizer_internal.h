@@ -44,7 +44,7 @@ typedef struct clt_pair_slot {
 
 /* The regular expressions that split a text into words (split_words.c). */
 typedef enum clt_words { CLT_WORDS_GPT2, CLT_WORDS_LLAMA3, CLT_WORDS_QWEN2 } clt_words;
-/* Numbers that become words before that expression is applied: none, runs of digits, or single digits. */
+/* Numbers that become words before the expression is applied: none, runs of digits, or single digits. */
 typedef enum clt_digits { CLT_DIGITS_NO_RULE, CLT_DIGITS_RUNS, CLT_DIGITS_SINGLE } clt_digits;
 typedef struct clt_splitting {
     clt_words words;

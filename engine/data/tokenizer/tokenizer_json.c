@@ -306,7 +306,7 @@ static clt_status read_post_processor(clt_tokenizer_loading *l, const clt_json *
 
 static clt_status read_decoder(clt_tokenizer_loading *l, const clt_json *part)
 {
-    if (l->rules.wordpiece.on) /* whose decoding puts a space before each word */
+    if (l->rules.wordpiece.on) /* a WordPiece's decoding puts a space before each word */
         return has_type(part, "WordPiece") ? CLT_OK : refuse_type(l, part, "a WordPiece's decoder");
     if (l->rules.sentence.on)
         return read_sentence_decoder(l, part);

@@ -80,7 +80,7 @@ static bool byte_tokens(const clt_tokenizer *t, const char *bytes, size_t size, 
 size_t clt_sentence_symbols(const clt_tokenizer *t, const char *word, size_t size, uint32_t *id)
 {
     const clt_sentence *how = &t->rules.sentence;
-    bool unknown = false; /* the unknown token is pending: written before the next known one */
+    bool unknown = false; /* an unknown token is still to be written */
     size_t n = 0;
     for (size_t at = 0, step; at < size; at += step) {
         step = clt_utf8_size(word + at, size - at);

@@ -42,7 +42,7 @@ static size_t trimmed(const char *line, size_t size)
     return size;
 }
 
-/* Writes the tokens, one on each line, and stores the ids of special tokens; -1: there is none. */
+/* Writes the tokens, one on each line. Sets id[i] if the file has special token i; else id[i] stays -1. */
 static clt_status write_tokens(const char *text, size_t size, clt_str *out, int64_t id[N_SPECIALS])
 {
     CLT_SCOPED(clt_str) token = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes pairs of texts from documents of sentences, as in the training of BERT: at least half of the
- * second texts come from another document. It knows nothing of files or masks. */
+ * Makes pairs of texts from documents of sentences, as in the training of BERT: about half of the second
+ * texts, or more, come from another document. It knows nothing of files or masks. */
 #ifndef ENGINE_DATA_TOKENS_SENTENCE_PAIRS_H
 #define ENGINE_DATA_TOKENS_SENTENCE_PAIRS_H
 
@@ -33,8 +33,8 @@ typedef struct clt_pairing {
 } clt_pairing;
 
 /* Calls `put` for each pair made from the documents [from, to), at least two. `ids` has `length` tokens,
- * [CLS] A [SEP] B [SEP]; the first `first` of them are [CLS] A [SEP]. `random`: B does not follow A, and
- * comes from another of these documents. */
+ * [CLS] A [SEP] B [SEP]; the first `first` of them are [CLS] A [SEP]. `random`: B does not follow A; it
+ * comes from one of these documents, nearly always another one. */
 typedef clt_status (*clt_pair_sink)(void *context, const uint32_t *ids, int64_t first, int64_t length,
                                     bool random);
 clt_status clt_pairs_make(const clt_sentences *s, const clt_pairing *how, size_t from, size_t to,

@@ -306,7 +306,7 @@ static clt_status nifti_open(clt_source *source, const clt_config *config, clt_s
     const char *folder = clt_arena_printf(source->arena, "'%s'", s->set->list.folder);
     if (!folder)
         return CLT_ENOMEM;
-    if (s->tells) /* messages name the folder, since no config key names the input to predict */
+    if (s->tells) /* for an input to predict, messages name its folder, since no config key does */
         clt_volume_list_warn(&s->set->list, split >= CLT_SPLIT_INPUT ? folder : s->set->key,
                              clt_config_string(config, "data.orientation")[0] != '\0',
                              "data.orientation=RAS turns all alike");
@@ -454,7 +454,7 @@ static clt_status nifti_scan(const clt_source *source)
     return CLT_OK;
 }
 
-/* Hashes the size and the first and last 4096 bytes of a file, which shows other data without reading the
+/* Hashes the size and the first and last 4096 bytes of a file, which detects other data without reading the
  * whole file. */
 static clt_status add_file(void *context, const char *path)
 {

@@ -22,8 +22,8 @@ typedef struct clt_cache_facts {
     uint64_t most;  /* largest value of `bytes` so far */
 } clt_cache_facts;
 
-/* `count`: number of different things; their indices are 0 .. count - 1. `limit`: size of all kept things,
- * in bytes. */
+/* `count`: number of different things; their indices are 0 .. count - 1. `limit`: largest size of all kept
+ * things together, in bytes. */
 clt_status clt_volume_cache_create(int64_t count, uint64_t limit, clt_cache_make make, clt_cache_drop drop,
                                    void *context, clt_volume_cache **out);
 /* To be called when no thing is in use. `cache` may be NULL. */

@@ -43,8 +43,8 @@ clt_status clt_volume_channel_path(const char *path, int channel, char **out);
 
 /* Reads only headers: sets channels, size and header, and checks the length of NIfTI files that are not
  * packed. `files`: 1 or, if each channel has a file, the number of channels; then `path` names the first
- * file. CLT_EDATA: as in nifti.h, also for bad .npy files, or channels differ in size. Close the volume even
- * after a failure. */
+ * file. CLT_EDATA: as in nifti.h; also if a .npy file is bad, or channels differ in size. Close the volume
+ * even after a failure. */
 clt_status clt_volume_look(clt_volume *volume, const char *path, int files, const char *key);
 
 /* Opens the files of a volume: they are mapped, or unpacked in memory. `path` must stay valid. `key`: what

@@ -18,7 +18,7 @@
 static const char *const pairs[][2] = {{"images", "masks"}, {"images", "labels"}, {"imagesTr", "labelsTr"}};
 #define N_PAIRS ((int)(sizeof pairs / sizeof pairs[0]))
 
-/* True if the name is that of a volume. Of a pair of files only the header counts as a volume. */
+/* True if the name is a volume's. Of a pair of files only the header counts as a volume. */
 static bool is_volume(const char *name)
 {
     return clt_volume_stem(name) > 0 && !clt_volume_is_voxels(name);

@@ -17,7 +17,7 @@ typedef struct clt_volumes_state {
     bool borrows;    /* the set belongs to another source */
     int64_t *volume; /* (count) the index in the set of each volume of this split */
     int64_t count;
-    bool training;      /* samples are random and augmented */
+    bool training;      /* patches are random, and samples are augmented */
     bool tells;         /* warn of files; false: another split warns of the same files */
     int64_t box[3];     /* size of a sample */
     bool patches;       /* samples are patches (data.patch), not whole volumes */

@@ -2,9 +2,9 @@
  *
  * Attention, the variant for any device: one work-item per query (y, dq) or per key (dk, dv), WIDTH elements
  * of a head at a time, online softmax. Forward keeps the log of each row's sum of exponentials (lse);
- * backward recomputes the probabilities from it, and needs delta = sum(dy * y) of each row. One item sums
- * each gradient in a fixed order, without atomics. A query without keys gives zeros. attention.clh lists the
- * defines. */
+ * backward recomputes the probabilities from it, and needs delta = sum(dy * y) of each row. Each gradient is
+ * summed by one item in a fixed order, without atomics. A query without keys gives zeros. attention.clh
+ * lists the defines. */
 #include "common.clh"
 #include "lanes.clh"
 #include "attention.clh"

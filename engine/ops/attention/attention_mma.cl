@@ -135,8 +135,8 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
     }
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
     v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
-    /* the queries go through memory that the first tile does not use, or go through it before that tile is
-     * loaded */
+    /* the queries pass through the second slot, which the first tile does not use, or, if they need both
+     * slots, before that tile is loaded */
     __local ushort *block = ROWS > 2 * COLS ? slots : slots + SLOT;
     LOAD_TILE(DT, block, q + q0 + (ulong)n * tq * ldq + h * HEAD_SIZE, ldq, i0, rows, ROWS);
     if (ROWS > 2 * COLS) {

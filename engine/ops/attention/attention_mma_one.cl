@@ -178,7 +178,8 @@ GROUP void attention_bwd_mma_one(__global STORAGE(GT) * dq, ulong dq0, uint lddq
     __local float stats[4 * COLS]; /* for each slot: lse (in units of log 2) and delta of its queries */
     __local uint4 slope_memory[ROWS * SLOPE_PITCH / 8];
     __local ushort *slots = (__local ushort *)memory, *slopes = (__local ushort *)slope_memory;
-    volatile __local uint *turn = (volatile __local uint *)stats; /* lies in `stats`, not used yet */
+    /* lies in `stats`, which is not used yet */
+    volatile __local uint *turn = (volatile __local uint *)stats;
     order += order0;
     if (get_local_id(0) == 0)
         *turn = clt_next_tile((volatile __global uint *)order);

@@ -60,8 +60,8 @@ static int offsets_of(int64_t positions, int64_t samples)
     return positions == samples ? OFFSET_OF_SAMPLES : OFFSET_OF_ROWS;
 }
 
-/* Kernel arguments of a scaling (rotary.cl). by: 1: a pair's index decides its scale; 2: its angle does; 0:
- * no scaling. */
+/* Kernel arguments of a scaling (rotary.cl). `by` says what decides the scale of a pair: 1, its index; 2,
+ * its angle; 0: there is no scaling. */
 typedef struct rotary_scaling {
     int by, first, last;
     uint64_t least, step, low, high, scale;

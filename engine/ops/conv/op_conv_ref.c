@@ -132,7 +132,7 @@ static void transpose_backward(clt_ref_call *call)
 
 #define SMALL (CLT_SMALL | CLT_EXACT)
 /* Gradients that use the second value of every tunable: the matrix of windows in chunks of 256 rows;
- * Winograd's tiles of 2 x 2, in chunks of 4 MB. */
+ * Winograd's tiles of 2 x 2, in chunks of as many tiles as fit into 4 MB. */
 #define CHUNKS(case_name, is_small, ...)                                                                     \
     {                                                                                                        \
         .name = case_name, .attrs = "{\"out\":16,\"kernel\":3,\"padding\":1}", .n_inputs = 1,                \

@@ -49,7 +49,7 @@
 #define TERM_3(load, k)
 #endif
 
-/* The result for element k of the first inputs and element c of the last input. */
+/* The result for element k of all inputs except the last, and element c of the last input. */
 #if MUL
 #define VALUE(load, k, c) (load(DT, in0, k) * load(BT, last, c))
 #else

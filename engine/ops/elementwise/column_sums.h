@@ -33,7 +33,8 @@ void clt_define_chains(ocl_emitter *e, const clt_column_blocks *blocks);
 uint64_t clt_column_tile(const ocl_device_desc *device, uint64_t cols, uint64_t blocks);
 
 /* Emits all stages. Workspace in bytes for each of p and q: 4*cols*blocks plus 1/180 of that. There are at
- * most 256 blocks or, for many rows, rows/256 and at most 32768. A single block needs no workspace. */
+ * most 256 blocks; for more than 65536 rows there are rows/256, at most 32768. A single block needs no
+ * workspace. */
 void clt_emit_column_sums(ocl_emitter *e, const clt_call *call, const clt_column_sums *sums, clt_style style);
 /* Emits the sums of one matrix: out (cols) (+)= sum over rows of dy (rows,cols). */
 void clt_emit_column_sum(ocl_emitter *e, const clt_call *call, int32_t out, bool accumulate, int32_t dy,

@@ -76,8 +76,8 @@ static inline void dropout_quad(__global STORAGE(GT) * y, int accumulate, __glob
         STREAM16_GRAD(GT, y, at, PLUS(LOAD16, at, as_float16(as_int16(x_) & ~dropped_)), accumulate);        \
     } while (0)
 
-/* Processes whole Philox blocks, eight at a time. The first has the index `index`; all must have the same
- * upper half of the index. Returns how many of the `blocks` it has processed. */
+/* Processes whole Philox blocks, eight at a time. `index`: the lower half of the first one's index; all must
+ * have the same upper half. Returns how many of the `blocks` it has processed. */
 static inline uint dropout_eights(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                   __global const STORAGE(GT) * r, const philox_start *s, uint index,
                                   uint blocks, float p, float scale)

@@ -8,7 +8,8 @@
 /* add: y = x0 + x1 + ...; multiply: y = x0 * x1
  * shapes  x0 (D0,...,Dn), xi as x0 or the last dimensions of x0 -> y as x0
  * dtypes  f32|f16|bf16, all equal; arithmetic f32
- * grads   dxi: write or accumulate; a repeated input's is summed over its repetitions, in a fixed order
+ * grads   dxi: write or accumulate; the gradient of a repeated input is summed over its repetitions, in a
+ *         fixed order
  * units   none                                           errors  CLT_ESHAPE with both shapes
  * memory  workspace for repeated inputs: at most 256 times their size as f32
  * source  -                                              tested  verify -t 'add*', 'multiply*', or exact */

@@ -185,7 +185,7 @@ static clt_status check_rows(const clt_batch_norm *n)
                  : "");
 }
 
-/* Returns the moments of blocks of x. They come from the work before this one if it has computed them,
+/* Returns the moments of blocks of x. They come from the work that wrote x if it has computed them,
  * otherwise from a pass over x. */
 static block_moments block_moments_of(ocl_emitter *e, clt_batch_norm *n)
 {

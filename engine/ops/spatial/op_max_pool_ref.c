@@ -13,8 +13,8 @@ typedef struct largest {
     double value;
 } largest;
 
-/* Along dimension `dim`: number of elements of the largest window. The numbers of elements in a window are
- * computed with it. */
+/* The number of elements of the largest window along dimension `dim`. largest.number numbers the elements of
+ * every window as if it were that large. */
 static int64_t most_elements(const clt_ref_pool *p, int dim)
 {
     int64_t most = 0;

@@ -54,8 +54,8 @@ void clt_emit_pool_sum(ocl_emitter *e, const clt_pool *pool, const clt_pool_laun
  * the sizes `out`, over the windows that contain i. */
 void clt_emit_pool_spread(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch,
                           clt_style style);
-/* Emits y = the maxima of the windows; index = each maximum's number within its window, stored as the given
- * type; -1: not wanted. */
+/* Emits y = the maxima of the windows; index = each maximum's number within its window, of the type
+ * clt_pool_index_type; `index` -1: not wanted. */
 clt_dtype clt_pool_index_type(const clt_pool *pool);
 void clt_emit_pool_max(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch, int32_t index,
                        clt_style style);

@@ -92,7 +92,7 @@ static clt_status fold_derivative(clt_fuse *f, size_t at)
 
 /* --- activation and residual, forward --- */
 
-/* The position of the first activation that reads the GEMM's output. */
+/* The position of the first activation that reads the GEMM's output; CLT_NO_WORK: there is none. */
 static size_t find_activation(const clt_fuse *f, int32_t out)
 {
     size_t found = CLT_NO_WORK, w;

@@ -62,7 +62,8 @@ static void fold_node(fold *f, clt_node *node)
         return;
     if (sum) {
         node->in[node->n_in++] = residual;
-        f->reader[residual] = f->reader[sum->out[0]]; /* the folded node will have this place */
+        /* the folded node will be at the place of the sum's reader */
+        f->reader[residual] = f->reader[sum->out[0]];
         f->instead[sum->id] = NULL;
         take_in(node, sum);
     }

@@ -20,7 +20,8 @@ typedef struct precision {
     clt_plan *plan;
     clt_graph *graph;
     clt_dtype storage;
-    bool *summed;  /* by tensor id: a sum reads it, directly or through FOLLOWS ops; NULL: not needed */
+    /* by tensor id: a sum reads it, directly or through views and FOLLOWS ops; NULL: not needed */
+    bool *summed;
     int32_t *cast; /* by tensor id: the same values in the other type, -1 none yet */
     clt_inserter in;
 } precision;
@@ -30,7 +31,8 @@ static bool loaded(const clt_tensor *t)
     return t->cls == CLT_TC_FIELD || t->cls == CLT_TC_STEP || t->cls == CLT_TC_CONSTANT;
 }
 
-/* Checks the types in f32 runs. The types of the checker's single nodes come from its cases. */
+/* For f32 runs: checks that every float tensor is f32, except loaded ones and parameters that are kept in 16
+ * bits. Tensors of the checker's plans have the types of its cases and are not checked. */
 static clt_status prove_f32(const clt_plan *plan)
 {
     /* the checker's cases have every type, even in evaluation plans; only its plans have guard zones */
@@ -75,7 +77,7 @@ static bool gives_wide(const precision *p, const clt_node *node)
 static clt_status narrow_weights(const precision *p)
 {
     enum { NARROW = 1, WIDE = 2 };
-    CLT_FREED uint8_t *readers = NULL; /* by parameter: bits that say which kinds of work read it */
+    CLT_FREED uint8_t *readers = NULL; /* by parameter: bits for the kinds of nodes that read it */
     CLT_TRY(clt_alloc(&readers, p->graph->n_params + 1, sizeof *readers, "parameter readers"));
     for (size_t k = 0; k < p->graph->n_nodes; k++) {
         const clt_node *node = p->graph->nodes[k];

@@ -35,8 +35,10 @@ static bool has_dense_part(const clt_plan *plan, int32_t param)
     return any;
 }
 
-/* True if the gradient of this table is to travel as rows, counting all works that contribute rows. If the
- * table is summed as well, the rows may have at most an eighth of its bytes. */
+/* True if the gradient of this table is to travel as rows: if the options say so, or if the positions of all
+ * ranks, over all works that contribute rows, are at most the table's rows. If the table is summed as well,
+ * they may be at most a quarter of its rows, so that gathering takes at most an eighth of the bytes of the
+ * sum. */
 static bool wanted(const clt_plan *plan, int32_t param)
 {
     int64_t positions = 0, most = plan->graph->params[param].shape.dim[0];

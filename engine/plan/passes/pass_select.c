@@ -172,8 +172,8 @@ static const char *layer_of(const clt_plan *plan, const clt_work *work)
     return name;
 }
 
-/* True if the work may write buffers: only forward work of training may, once for each micro-batch, and no
- * recomputed work. */
+/* True if the work may write buffers: forward work of training may, once for each micro-batch; recomputed
+ * work may not. */
 static bool may_write_buffers(const clt_plan *plan, const clt_work *work)
 {
     return work->kind == CLT_WORK_FORWARD && !work->again && plan->options.mode != CLT_PLAN_EVAL &&

@@ -9,8 +9,8 @@
 #include "engine/plan/plan_internal.h"
 
 /* ready: for each parameter, the number of works up to the last one that adds to its gradient, not counting
- * rows. A gradient that consists only of rows is not summed and comes last. With accumulation it comes
- * first, because the rows of earlier micro-batches are summed. */
+ * rows. Without accumulation, a gradient that consists only of rows is not summed and comes last; with
+ * accumulation it comes first, because the rows of earlier micro-batches are summed. */
 static void find_ready(const clt_plan *plan, size_t *ready)
 {
     for (size_t p = 0; p < plan->graph->n_params; p++)

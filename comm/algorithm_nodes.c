@@ -4,8 +4,8 @@
  * up one slice over all ranks of the host. The ranks of different hosts that own the same slice reduce it
  * among themselves; then every rank reads all slices. So a byte crosses the network once per host, every
  * rank does its part of the additions, and inside a host no message is sent. Between hosts, pieces overlap
- * (pieces.c): one crosses the network while the next is added up. If one host has fewer ranks than the
- * others, only as many ranks of each host own a slice. */
+ * (pieces.c): one crosses the network while the next is added up. If hosts have different numbers of
+ * ranks, each host has as many ranks that own a slice as the smallest host has ranks. */
 #include "comm/comm_internal.h"
 
 #include <string.h>

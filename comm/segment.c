@@ -142,8 +142,8 @@ static clt_status agree_other(comm *c, comm_segment *s, char *all)
     return comm_exchange(c, &good, 1, c->local[0], all, 1, c->local[0]);
 }
 
-/* The first local rank sends the file's address. The others report whether they have mapped the file, and
- * the first tells them whether all could. */
+/* The first local rank tells the others where its file is. The others report whether they have mapped it,
+ * and the first tells them whether all could. */
 static clt_status agree(comm *c, comm_segment *s)
 {
     char all = 0;

@@ -115,7 +115,7 @@ def first_checks(recorded, program, tried):
 
 
 def on_device(device, trial, mutant, small):
-    """(state, the check that noticed it) of a mutant on one device."""
+    """(state, the check or rule that noticed it) of a mutant on one device."""
     recorded = device.recorded
     near = recorded.candidates(mutant)
     changed, tried, passed = [], set(), set()

@@ -41,7 +41,7 @@ void bench_line(const table_column *columns, int count, const char *const *cells
 
 /* Checks the common options before anything is measured. */
 clt_status bench_begin(bench_common *common);
-/* Writes the JSON record and compares it with an earlier one, if the options ask for these. */
+/* Writes the JSON record, and compares it with an earlier one, if the options ask for it. */
 clt_status bench_finish(const bench_common *common, const clt_str *json);
 
 #endif

@@ -21,7 +21,7 @@
 
 #define MOST_DEVICES 64
 #define LOOK_SECONDS 1.0
-#define FIRST_SECONDS 0.5  /* between the two samples of --once, whose difference most figures are */
+#define FIRST_SECONDS 0.5  /* between the two samples of --once: most figures are differences */
 #define ANSWER_SECONDS 5.0 /* how long --once waits for a driver */
 #define FRESH_SECONDS 3.0  /* how long figures of a device stay in the table */
 
@@ -293,7 +293,7 @@ static clt_status show(top *t, clt_str *picture)
     return follow_show(picture);
 }
 
-/* Takes two samples of each device, and prints the figures between them. */
+/* Takes two samples of each device, and prints the figures that follow from them. */
 static clt_status show_once(top *t, const cmd_context *context, bool json)
 {
     CLT_SCOPED(clt_str) picture = {0};

@@ -74,7 +74,7 @@ static void offer_sets(const line *l)
         offer(l, "", set->name, "", set->help);
 }
 
-/* Offers the candidates for a word in the name of an option's value, such as "DIR" in "auto|DIR|none". */
+/* The candidates for a word in the name of an option's value, such as "DIR" in "auto|DIR|none". */
 static const struct {
     const char *word, *directive;
 } places[] = {{"DIR", ":dirs"},   {"FOLDER", ":dirs"}, {"RUN", ":dirs"},   {"RUN_A", ":dirs"},

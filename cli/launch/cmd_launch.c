@@ -234,8 +234,8 @@ static const char *was_stopped_by(const launch *l)
     return NULL;
 }
 
-/* True if the job has succeeded. Open MPI 5 ends with code 0 even if it has lost the connection to a host,
- * so that code alone does not mean success. */
+/* Replaces code 0 by an error if the run's last line does not say that it ended: Open MPI 5 ends with code 0
+ * even if it has lost the connection to a host. */
 static void doubt_success(const launch *l, launch_end *end)
 {
     char tail[512];

@@ -113,9 +113,9 @@ static void handle(int number)
 }
 
 /* Handles SIGABRT, SIGSEGV and SIGILL. If this process called abort(), most likely a driver did, and its
- * message on stderr does not say what to do: prints the last words (clt_last_words) and exits. If the last
- * words describe a crash, if there are none, or if another process sent the signal, the process ends as it
- * does by default. */
+ * message on stderr does not say what to do: prints the last words (clt_last_words) and exits. In a crash it
+ * prints them, too. Then, and without last words or if another process sent the signal, the process ends as
+ * it does by default. */
 static void on_fatal(int number, siginfo_t *info, void *context)
 {
     static const char name[] = "cltrain: ", end[] = "\n";

@@ -83,8 +83,8 @@ static size_t piece(const char *text, int columns, size_t *skip)
     size_t cut = fit;
     while (cut > 0 && text[cut] != ' ')
         cut--;
-    if (cut == 0) { /* one long word: cut after a dot, as in names of layers, unless the dot is in the first
-              * third */
+    if (cut == 0) {
+        /* one long word is cut after a dot, as in names of layers, unless the dot is in its first third */
         cut = fit;
         while (cut > 0 && text[cut - 1] != '.')
             cut--;

@@ -25,7 +25,7 @@ typedef struct step_differences {
 } step_differences;
 
 step_differences step_differences_make(bool wide, double tolerance, int64_t before);
-/* Compares the numbers of a step: a[STEP_LOSS], a[STEP_NORM]. */
+/* Compares loss and norm of a step in the two trainings: a[STEP_LOSS] with b[STEP_LOSS], and so on. */
 void step_differences_add(step_differences *d, int64_t step, const double a[STEP_NUMBERS],
                           const double b[STEP_NUMBERS]);
 /* The relative difference that is allowed. Norms may differ ten times as much as losses, since they are not

@@ -35,7 +35,7 @@ struct verify_baseline {
     entry *entries; /* sorted by device and name */
     size_t count;
     int n_devices;
-    const char *version, *device, *driver; /* name of the first device */
+    const char *version, *device, *driver; /* of cltrain; the first device's name and driver */
 };
 
 /* --- reading --- */

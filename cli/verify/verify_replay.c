@@ -134,7 +134,7 @@ static clt_status open_run(replay *r)
     if (!r->saved->folder[0])
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain verify: '%s' is not in a run folder, which has the record to compare with", run);
-    CLT_TRY(clt_checkpoint_list(run, &steps)); /* NULL if the operand is itself a checkpoint */
+    CLT_TRY(clt_checkpoint_list(run, &steps)); /* empty if the operand is itself a checkpoint */
     r->first = steps.count > 0 ? 0 : r->saved->step;
     snprintf(r->from, sizeof r->from, "%s", r->saved->path);
     CLT_TRY(clt_run_record_load(r->saved->folder, &r->recorded));

@@ -215,7 +215,7 @@ static clt_status check(trajectories *t, training *one, clt_verify_result *resul
     CLT_TRY(clt_str_check(&repeat));
     t->trained++;
     result->state = !one->reason[0]             ? CLT_VERIFY_PASS
-                    : one->error == CLT_EDEVMEM ? CLT_VERIFY_SKIP /* the same pattern as for other checks */
+                    : one->error == CLT_EDEVMEM ? CLT_VERIFY_SKIP /* no memory: as for other checks */
                                                 : CLT_VERIFY_FAIL;
     t->failed += result->state == CLT_VERIFY_FAIL;
     result->reason = one->reason;

@@ -110,7 +110,7 @@ static void note_file(target *t, const char *name, uint64_t bytes, uint64_t sum)
     file->sum = sum;
 }
 
-/* Gets the size of a file that it opens first, which makes a network disk report the true size. */
+/* Opens the file to get its size, because opening makes a network disk report the true size. */
 static clt_status size_of(const char *path, uint64_t *size)
 {
     struct stat info;

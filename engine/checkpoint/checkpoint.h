@@ -152,8 +152,9 @@ void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step);
  * these parts must be the sum of the written ones. */
 clt_status clt_checkpoint_read_part(const char *folder, const clt_checkpoint_content *content, int index,
                                     int parts, clt_part *part);
-/* True if clt_checkpoint_retain would delete a checkpoint once `step` is written; before that, all ranks
- * read the new one back. True also if the folder cannot be listed, which clt_checkpoint_retain then logs. */
+/* True if clt_checkpoint_retain would delete a checkpoint once `step` is written; before it deletes any, all
+ * ranks read the new one back. True also if the folder cannot be listed, which clt_checkpoint_retain then
+ * logs. */
 bool clt_checkpoint_exceeds(const char *folder, int64_t step, const clt_retention *retention);
 /* Deletes the older checkpoints that retention does not keep. Verifies checkpoint `step` first, unless
  * `verified`. A failure is logged. */

@@ -152,8 +152,8 @@ static void copy_view(uint8_t *to, const uint8_t *from, const view *v, size_t by
     }
 }
 
-/* Copies the values of a view in row-major order. An expanded view has more values than the file has bytes,
- * so the size of the file limits the total size of all copies. */
+/* Copies the values of a view in row-major order. An expanded view may have more values than the file has
+ * bytes, so the size of the file limits the total size of all copies. */
 static clt_status copy_values(clt_pytorch *p, const char *name, const uint8_t *first, const view *v,
                               size_t bytes, const void **out)
 {

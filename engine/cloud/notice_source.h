@@ -18,7 +18,7 @@ typedef struct clt_notice_asker {
     bool secret;        /* the address must not appear in messages */
     bool without_token; /* the service is too old for tokens */
     double slow_at;     /* when the requests that are made rarely are due next */
-    char etag[72];      /* of the newest answer, if the service can wait for a change; "": do not wait */
+    char etag[72];      /* ETag of the newest answer, if the service can wait for a change; "": no wait */
     char name[128];     /* the service's name for this machine; "": not known yet */
     long long seen;     /* number of the newest document that has been read; -1: none */
     bool calm;          /* the newest answer said that the earlier notice is over */
@@ -56,7 +56,7 @@ clt_status clt_metadata_aws(clt_notice_asker *asker, const char *path, clt_http_
 void clt_metadata_address(clt_notice_asker *asker, const clt_notice_source *source, const char *endpoint);
 /* Fails with CLT_EDATA and asker->trouble. */
 clt_status clt_metadata_strange(clt_notice_asker *asker, const char *path, const clt_http_answer *answer);
-/* Makes a notice; its text is cut to length, and characters that cannot be printed are removed. */
+/* Makes a notice; its text is cut to length, and characters that cannot be printed become blanks. */
 void clt_notice_make(clt_notice *out, clt_notice_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

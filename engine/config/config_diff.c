@@ -28,7 +28,7 @@ static unsigned kind_of(const char *path)
         "parallel.bind", "parallel.embeddings",
         "data.global_batch",                            /* resuming compares the batch that results */
         "data.workers", "data.prefetch", "data.joined", /* resuming compares the tokens that result */
-        /* these values make no difference to a run without bad samples */
+        /* on_bad_sample makes no difference to a run without bad samples */
         "data.on_bad_sample", "data.eval_path", "data.eval_targets", "data.cache_mb", "data.window_overlap",
         "data.window_weights", "train.log_every", "train.eval_every", "train.eval_batches",
         "train.eval_metrics", "train.eval_top_k", "train.eval_background", "train.early_stop_evals",

@@ -229,7 +229,7 @@ static void sample_intel(void *state, clt_monitor_sample *out)
         return;
     out->energy = clt_monitor_number(d->hwmon, "energy1_input", 1e-6); /* of the card */
     if (isnan(out->energy))
-        out->energy = clt_monitor_number(d->hwmon, "energy2_input", 1e-6); /* temperature of the package */
+        out->energy = clt_monitor_number(d->hwmon, "energy2_input", 1e-6); /* of the package */
     v[CLT_MONITOR_POWER_LIMIT] = clt_monitor_number(d->hwmon, "power1_max", 1e-6);
     if (isnan(v[CLT_MONITOR_POWER_LIMIT]))
         v[CLT_MONITOR_POWER_LIMIT] = clt_monitor_number(d->hwmon, "power1_rated_max", 1e-6);

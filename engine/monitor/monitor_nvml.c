@@ -99,7 +99,7 @@ typedef struct nvml {
     bool divided;               /* the GPU is divided (MIG), and its memory and use cover all parts */
     nvml_device part;           /* the part that the run uses; NULL: unknown, or the GPU is not divided */
     nvml_events events;         /* NULL: events are not supported */
-    bool lost, pending, failed; /* reported: the GPU is lost, rows wait for a reset, rows failed */
+    bool lost, pending, failed; /* reported: the GPU is lost, rows wait for a reset, rows have no spare */
 } nvml;
 
 /* --- opening --- */

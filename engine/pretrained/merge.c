@@ -103,7 +103,7 @@ static clt_status load(const clt_named_tensor *tensor, float **out)
     return clt_named_tensor_to_f32(tensor, *out);
 }
 
-/* The relation between an adapter and its weight. */
+/* How an adapter is applied to its weight. */
 typedef struct relation {
     double scale;
     bool transposed; /* rows of the weight are inputs */

@@ -153,7 +153,7 @@ static clt_status read_pattern(clt_peft *a, const char *name, const char *key, b
         double number = clt_json_number(v);
         if (!*layer || strpbrk(layer, "*?[]()|^$+\\{}="))
             clt_pretrained_problem(p, name, "holds a regular expression; cltrain takes names of layers");
-        if (strcmp(layer, "all-linear") == 0) /* for PEFT it is a layer's name here, which no layer has */
+        if (strcmp(layer, "all-linear") == 0) /* PEFT takes it for a layer's name here; no layer has it */
             clt_pretrained_problem(p, name, "holds all-linear, which PEFT takes for the name of a layer");
         if (!(number > 0 && number <= most) || (whole && !clt_json_int(v, &rank)))
             clt_pretrained_problem(p, name, "holds something else than a number in range");

@@ -144,7 +144,7 @@ clt_status clt_store_is_zero(const clt_store *store, clt_arena_kind arena, const
     return CLT_OK;
 }
 
-/* Writes the tensor that is derived from a tensor; to be called whenever the latter is written. */
+/* Writes the tensor that is derived from a parameter; to be called whenever the parameter is written. */
 static clt_status write_derived(clt_store *store, clt_arena_kind source, const clt_store_slot *slot,
                                 const float *values)
 {
@@ -185,7 +185,7 @@ bool clt_store_saves(const clt_store *store, clt_arena_kind arena, const clt_par
 {
     const clt_store_slot *slot = clt_store_layout_find(store->layout, param->name);
     int state = (int)arena - (int)CLT_ARENA_OPT1;
-    /* a rank may have no part of an arena that ranks divide, so its size does not tell */
+    /* a rank may have no part of an arena that ranks divide, so its size does not tell if it exists */
     bool exists = state >= 0 && state < store->layout->opt_states
                       ? slot && state < slot->states
                       : clt_store_arena_bytes(store->layout, arena) > 0;

@@ -37,7 +37,7 @@ void clt_store_destroy(clt_store *store);
 CLT_SCOPED_POINTER(clt_store, clt_store_destroy)
 clt_status clt_store_zero(clt_store *store);
 /* Reads the values, the gradient or an optimizer state of one parameter as dense f32. Blocks. If ranks
- * divide the elements, only this rank's part is read or written (clt_store_part); others read as zeros. */
+ * divide the elements, only this rank's part is read or written (clt_store_part); the rest is read as 0. */
 clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
                           float *out);
 /* *zero: all elements that clt_store_read would read are zero. Not for frozen parameters in 16 bits. Reads no

@@ -23,9 +23,8 @@
 #define MOST_ATTEMPTS 8
 #define FETCH_SECONDS 30.0 /* how long failed requests for keys are retried */
 #define SPARE_SECONDS 2.0  /* the same while old keys are valid, since requests to storage wait */
-#define AHEAD_SECONDS                                                                                        \
-    900.0                     /* keys are fetched again so long before their end, or after 3/4 of their
-                               * life */
+/* Keys are fetched again this time before they expire, or after 3/4 of their life if that is later. */
+#define AHEAD_SECONDS 900.0
 #define DOUBTED_SECONDS 300.0 /* how long new keys are used if they seem to have expired already */
 
 static const clt_key_source *const sources[] = {&clt_keys_env,    &clt_keys_role,      &clt_keys_web,
@@ -175,7 +174,7 @@ clt_status clt_keys_from_json(const char *text, size_t size, const char *name, c
     CLT_SCOPED(clt_json_doc) *doc = NULL;
     if (clt_json_parse(text, size, name, CLT_ESTORAGE, &doc) != CLT_OK ||
         clt_json_typeof(clt_json_root(doc)) != CLT_JSON_OBJECT)
-        CLT_FAIL(CLT_ESTORAGE, "%s: the answer is not a JSON object", name); /* the output may hold keys */
+        CLT_FAIL(CLT_ESTORAGE, "%s: the answer is not a JSON object", name); /* not shown: may hold keys */
     const clt_json *root = clt_json_root(doc), *code = clt_json_get(root, "Code"),
                    *token = clt_json_get(root, token_name), *end = clt_json_given(root, "Expiration");
     int64_t version = 0;

@@ -18,7 +18,7 @@ typedef struct clt_s3_options {
     const char *endpoint; /* address of the server; AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, endpoint_url of the
                              * profile; else the server of AWS for the region */
     const char *region;   /* AWS_REGION, AWS_DEFAULT_REGION, region of the profile; else us-east-1, whose
-                           * servers name the right one */
+                           * servers name the bucket's own region */
     const char *sse;      /* "AES256" or "aws:kms": the encryption to request; else the server's own rule */
     const char *kms_key;  /* with aws:kms: the key's name; else the account's own */
     const char *allow_http; /* a host that may be used without TLS; else only loopback */

@@ -61,7 +61,7 @@ typedef struct clt_sweep_command {
 /* Fills in the words; arena and program are set. device NULL: the config's. */
 clt_status clt_sweep_make_command(const clt_sweep *sweep, int trial, int rung, const char *config,
                                   const char *run, const char *device, clt_sweep_command *out);
-/* The address to which the trial's checkpoints are uploaded, which ends with the trial's name; "": none. */
+/* The address below which the trial's checkpoints are uploaded, under the trial's name; "": none. */
 const char *clt_sweep_upload(const clt_sweep *sweep, int trial, clt_str *shown);
 /* The seconds that the end of the trial's training may take for its uploads (checkpoint.upload_seconds) and
  * its hooks (hooks.seconds); INFINITY: as long as its uploads take. */
@@ -75,7 +75,7 @@ clt_status clt_sweep_check_machine(const clt_sweep *sweep, const char **unchecke
 typedef struct clt_sweep_spending {
     struct clt_trial_spending *trials; /* spending by number of the trial */
     double cost, hours;
-    double startup_s, startup_cost; /* shortest start-up of a trial, and its cost; 0: unknown */
+    double startup_s, startup_cost; /* of the shortest and of the cheapest start-up of a trial; 0: unknown */
 } clt_sweep_spending;
 clt_status clt_sweep_spending_make(const clt_sweep *sweep, clt_sweep_spending *out);
 void clt_sweep_spending_free(clt_sweep_spending *spending);
@@ -85,14 +85,14 @@ clt_status clt_sweep_spending_read(const clt_sweep *sweep, const char *folder, c
 /* Fails with `code`, and a text that says so, if the budget or the hours of the options are spent. */
 clt_status clt_sweep_spent(const clt_sweep_options *options, const clt_sweep_spending *spending,
                            clt_status code);
-/* Fails with `code`, and a text that says so, if the rest of the budget or of the hours is used up by the
- * start-up of a trial. */
+/* Fails with `code`, and a text that says so, if the start-up of a trial would use up the rest of the budget
+ * or of the hours. */
 clt_status clt_sweep_room(const clt_sweep_options *options, const clt_sweep_spending *spending,
                           clt_status code);
 
 /* Trainings of a trial in a rung that failed. */
 typedef struct clt_trial_failures {
-    int failed, killed; /* trainings that failed by themselves; that SIGKILL ended */
+    int failed, killed; /* by themselves; by SIGKILL, which says nothing about the trial */
     bool given_up;
     char reason[512]; /* reason of the newest failure */
 } clt_trial_failures;

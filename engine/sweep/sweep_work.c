@@ -421,7 +421,7 @@ static void end_process(const worker *w, slot *at, double now)
         at->killed = true;
         tell(w, "%s: its training did not end within %.0f s after it was asked to, so it is killed",
              clt_sweep_trial_name(w->sweep, at->trial, name), now - at->asked_at);
-        (void)kill(-at->process, SIGKILL); /* to its process group, with its hooks */
+        (void)kill(-at->process, SIGKILL); /* its process group, which may have hooks */
     }
 }
 

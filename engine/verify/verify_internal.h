@@ -170,7 +170,7 @@ typedef struct clt_verify_filler {
     bool unrounded;  /* real numbers keep all bits of a double, so that no two are equal */
     bool equal;      /* all numbers that would be random are CLT_VERIFY_EQUAL, or 1 */
 } clt_verify_filler;
-#define CLT_VERIFY_EQUAL 0.5772156649015329 /* its sums and its squares' sums round in one direction */
+#define CLT_VERIFY_EQUAL 0.5772156649015329 /* sums of it, or of its square, all round one way */
 void clt_verify_fill(double *out, size_t n, const clt_verify_filler *filler, const clt_verify_stream *stream);
 
 /* --- comparison: verify_compare.c --- */

@@ -383,7 +383,7 @@ static clt_status check_fill(clt_verify_session *session, const known *k, clt_ve
 
 #define TREE_LEVELS 3
 #define TREE_MICRO (1u << TREE_LEVELS)
-#define TREE_COUNT 4133u /* more than one group handles, and not a multiple of a vector */
+#define TREE_COUNT 4133u /* more than a group handles in either style, and not a multiple of a vector */
 #define TREE_ARRAYS (TREE_LEVELS + 2)
 enum { TREE_VALUE, TREE_LEVEL, TREE_START = TREE_ARRAYS - 1 }; /* numbers of the arrays */
 #define TREE_FACTOR 0.3f

@@ -63,8 +63,8 @@ static clt_status put_earlier(op_run *r)
     return CLT_OK;
 }
 
-/* Sets initial values of the loss records, to which the micro-batch adds, unless it keeps its sums apart
- * (SB_FLAG_APART). */
+/* Sets initial values of the loss records if the micro-batch is not the first of its step: it adds to them,
+ * unless it keeps its sums apart (SB_FLAG_APART). */
 static void put_losses(op_run *r)
 {
     double record[CLT_MAX_LOSSES * 4];

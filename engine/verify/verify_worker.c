@@ -3,10 +3,13 @@
  * The worker's side of checks in worker processes; verify_workers.c is the parent's side. A worker claims a
  * case before it runs the checks of the case, and names each check before it runs the check. Lines that a
  * worker writes:
- *     device ... the device is open (clt_verify_say_device) claim PASS INDEX SUBJECT CASE may I run the
- *     checks of this case? begin INDEX NAME this check starts speed WHAT NS BYTES FLOPS the check has timed
- *     this end STATE ERROR LIMIT MS BITS REASON the check has ended done MATCHED there is nothing left to do
- *     error STATUS TEXT no check can be run any more
+ *     device ...                          the device is open (clt_verify_say_device)
+ *     claim PASS INDEX SUBJECT CASE       may I run the checks of this case?
+ *     begin INDEX NAME                    this check starts
+ *     speed WHAT NS BYTES FLOPS           the check has timed this
+ *     end STATE ERROR LIMIT MS BITS REASON the check has ended
+ *     done MATCHED                        there is nothing left to do
+ *     error STATUS TEXT                   no check can be run any more
  *
  * The parent answers a claim with "take FROM ROUND", the first index to run and the round, whose seed the
  * case gets, or "leave". */

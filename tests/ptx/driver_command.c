@@ -176,7 +176,7 @@ static bool run(cl_kernel kernel, ptx_launch *launch)
 
 #define ILLEGAL_ACCESS (-9999) /* NVIDIA's */
 
-static cl_int lasting = CL_SUCCESS; /* call it under ptx_lock */
+static cl_int lasting = CL_SUCCESS; /* guarded by ptx_lock */
 
 cl_int ptx_lasting_failure(void)
 {

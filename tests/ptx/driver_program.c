@@ -323,8 +323,9 @@ static void set_log(cl_program program, const char *text)
     program->log = strdup(text ? text : "");
 }
 
-/* True if the PTX is for this device's target, and has instructions of "sm_90a" only if it names that
- * target. */
+/* True if the PTX can run on this device: its target is not newer, a target with "a" is the device's own,
+ * and instructions of "sm_90a" need such a target and .version 8.0. Also simulates the faults of
+ * CLTRAIN_PTX_REFUSE. */
 static bool is_for_this(cl_program program, const char *ptx)
 {
     char text[300] = "", suffix = '\0';

@@ -231,9 +231,8 @@ static bool adds_to_same(const ptx_instruction *a, const ptx_instruction *b)
     return false;
 }
 
-/* Checks the registers d of the result. For every eight columns they hold, of the warp's sixteen rows,
- * columns 2t and 2t + 1 of rows g and g + 8.
- */
+/* Checks the registers d of the warp's sixteen rows. For every eight columns, a lane's registers hold
+ * columns 2t and 2t + 1 of rows g and g + 8. */
 static void check_registers(ptx_warp *w, const ptx_instruction *i)
 {
     ptx_products *own = w->products;

@@ -375,7 +375,7 @@ clt_status clt_chart_draw(const clt_chart *chart, clt_str *out)
     CLT_SCOPED(clt_str) grid = {0}, labels = {0};
     double low, high;
     if (!clt_chart_range(chart, &low, &high)) {
-        /* no value is finite: the line's gaps are all that is drawn */
+        /* no value is finite: the chart shows only marks at the steps of these values */
         low = 0;
         high = 1;
         if (chart->line_count == 0)

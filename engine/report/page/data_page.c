@@ -11,7 +11,8 @@
 #include "engine/report/page/data_text.h"
 #include "engine/report/page/report_internal.h"
 
-/* Number of samples, and roughly of values of each, from which the window of gray levels is chosen. */
+/* The window of gray levels is chosen from this number of samples, and about this number of values of each
+ * sample. */
 #define WINDOW_SAMPLES 12
 #define WINDOW_VALUES 65536
 #define AIR (-500) /* lower values are most likely Hounsfield units of air */

@@ -13,7 +13,7 @@
  * characters (except tab and newline), characters that HTML forbids, and direction marks, which could make
  * text look like other text, become U+FFFD. NULL: appends nothing. */
 void clt_html_text(clt_str *out, const char *text);
-/* Appends only the first `most` characters; a text that is longer ends with "…". */
+/* Like clt_html_text, for the first `most` characters only; a text that is longer ends with "…". */
 void clt_html_text_cut(clt_str *out, const char *text, size_t most);
 /* The first `most` characters of a text between two pieces of markup. */
 void clt_html_in(clt_str *out, const char *before, const char *text, size_t most, const char *after);

@@ -183,7 +183,7 @@ clt_status clt_cost_read(const char *metrics_path, int64_t kept, clt_cost *out)
         }
         if (line.kind == CLT_LINE_STEP && line.step > kept && line.value[CLT_METRIC_STEP_MS] > 0)
             again += line.value[CLT_METRIC_STEP_MS] / 1e3;
-        if (start && line.step == 0) /* the run began again: the sums have its earlier steps */
+        if (start && line.step == 0) /* began again without a checkpoint: the sums have these steps */
             again = 0;
     }
     if (out->terms.per_hour > 0)

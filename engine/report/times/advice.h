@@ -13,7 +13,7 @@
 typedef struct clt_advice_facts {
     int64_t steps;                                    /* number of measured steps */
     double step_ms;                                   /* time of a step on the device's clock */
-    double idle_input_ms, idle_comm_ms, idle_host_ms; /* compute queue, by cause (clt_idle_kind) */
+    double idle_input_ms, idle_comm_ms, idle_host_ms; /* idle times of the compute queue by clt_idle_kind */
     double data_ms;                                   /* time that the main thread waited for the loader */
     /* time that one loader thread needs for a micro-batch */
     double load_ms;

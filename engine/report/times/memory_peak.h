@@ -31,7 +31,7 @@ typedef struct clt_peak_tensor {
 
 typedef struct clt_memory_peak {
     uint64_t bytes[CLT_PEAK_CLASS_COUNT], live; /* live: the sum of all classes */
-    uint64_t allocated;                         /* bytes allocated by the plan, including gaps */
+    uint64_t allocated;                         /* bytes that the plan allocates, with gaps and alignment */
     clt_phase phase;
     const char *command; /* the first command at that time; borrowed from the plan */
     int n_tensors;

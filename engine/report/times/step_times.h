@@ -39,7 +39,7 @@ void clt_phase_fill_init(clt_phase_fill *fill);
 /* begin_ns: end of the previous step on the device's clock; 0: the step begins with its first command. */
 void clt_step_times_begin(clt_step_times *times, uint64_t begin_ns);
 /* phase: the phase of a COMMAND span; ignored for others. Returns the idle time right before this command; 0
- * where it is not known, inside a stretch whose ends alone were measured. */
+ * where it is not known, inside a stretch for which only the ends were measured. */
 double clt_step_times_add(clt_step_times *times, clt_phase_fill *fill, const ocl_span *span, clt_phase phase);
 
 double clt_step_times_ns(const clt_step_times *times); /* duration of the step */

@@ -30,7 +30,7 @@ typedef enum clt_metric_needs {
     CLT_ANSWERS,
     CLT_ENTITIES,
     CLT_VOLUMES,
-    CLT_SAMPLED /* a number of a step: the device was sampled */
+    CLT_SAMPLED /* the device was sampled since the step before */
 } clt_metric_needs;
 
 typedef struct clt_metric_row {

@@ -35,7 +35,7 @@ struct clt_rundir {
     bool advised;          /* an earlier session of the run has ended with advice */
     double written;        /* time of the last attempt */
     int64_t step;          /* step of the newest line */
-    pthread_mutex_t lines; /* held while a line is added to metrics.jsonl; its holder logs nothing */
+    pthread_mutex_t lines; /* held while a line is added to metrics.jsonl; its holder must not log */
     clt_board *board;      /* the event file for TensorBoard, or NULL; guarded by the same mutex */
     double looked;         /* when the file STOP was last looked for */
     double clock;          /* wall clock minus clt_now when the folder was opened, in seconds */

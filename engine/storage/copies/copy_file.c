@@ -312,8 +312,8 @@ static clt_status check_block(clt_remote_file *c, uint64_t block)
     return status;
 }
 
-/* Called with the lock held. Has the block fetched if needed, and pins it. The caller keeps the copy open
- * meanwhile. */
+/* Called with the lock held. Has the block fetched if needed, and pins it. The caller prevents the block's
+ * eviction meanwhile. */
 static clt_status bring_block(clt_remote_file *c, uint64_t block)
 {
     bool demanded = false;

@@ -25,8 +25,8 @@ void clt_answer_text(const clt_answer *answer, const clt_annotated *record, bool
                      const char **text, size_t *size);
 /* Compares an answer with the answers of a record as the evaluation script of SQuAD 2.0 does: in lower case
  * (of all scripts), ignoring ASCII punctuation, white space and the articles a, an and the. *exact is 1 if
- * it equals one of them. *f1 is the best harmonic mean of precision and recall of its words. If a record has
- * no answers, or one without words, an answer without words is right. */
+ * it equals one of them. *f1 is the best harmonic mean of precision and recall of its words. If the record
+ * has no answer with a word, an answer without words is right. */
 clt_status clt_answer_compare(const char *text, size_t size, const clt_annotated *record, double *exact,
                               double *f1);
 

@@ -12,7 +12,8 @@
 
 #include "engine/ops/op.h"
 
-#define FEW_TARGETS 1024              /* with more targets per sample, training does not read predictions */
+/* Evaluations in a training read predictions only up to this number of targets per sample. */
+#define FEW_TARGETS 1024
 #define MOST_PAIRS ((int64_t)1 << 22) /* pairs of prediction and target kept for correlations: 64 MiB */
 
 /* Sums for one target over the samples of this rank so far. */

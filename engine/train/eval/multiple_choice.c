@@ -48,7 +48,7 @@ static clt_status open_shapes(const clt_tokenizer *tokenizer, int64_t length, in
 typedef struct scoring {
     const clt_choice_items *items;
     clt_run *run;
-    int64_t length, micro, columns, vocab; /* tokens per row; rows per run; logits, unpadded logits */
+    int64_t length, micro, columns, vocab; /* tokens per row; rows at a time; logits, unpadded logits */
     int32_t x, y;                          /* tensors of the fields */
     int32_t *rows;                         /* (micro, length) */
     float *logits;                         /* (micro, length, columns) */

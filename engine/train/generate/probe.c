@@ -105,7 +105,8 @@ static clt_status compute(const clt_probe_options *o, clt_decoder *decoder, bool
     return clt_decoder_generate(decoder, &wanted, &result);
 }
 
-/* Computes in f32: frozen weights in 16 bits would be rounded once more, products would hide the change. */
+/* Makes the probe compute in f32: frozen weights in 16 bits would be rounded once more, and products in 16
+ * bits would hide the change. */
 static clt_status prepare(const clt_probe_options *o)
 {
     clt_config *config = o->saved->config;

@@ -16,7 +16,7 @@
 #include "engine/train/inspect/watch.h"
 #include "engine/train/run/run.h"
 
-#define METERED 50  /* steps of which half are metered; fewer when a step has many commands */
+#define METERED 50  /* steps, fewer when a step has many commands; every second step is metered */
 #define PROFILED 10 /* most steps profiled */
 #define WAITED 5
 

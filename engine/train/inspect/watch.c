@@ -305,7 +305,7 @@ void clt_watch_measure_limits(clt_watch *w)
     ocl_record_set(w->run->device, OCL_RECORD_OFF, INT64_MAX);
     w->profile->have_limits =
         ocl_measure_limits(w->run->device, LIMITS_SECONDS, &w->profile->limits) == CLT_OK;
-    if (!w->profile->have_limits) /* unknown, perhaps for lack of memory: the profile has no percentages */
+    if (!w->profile->have_limits) /* for instance no memory for test arrays: then no percentages */
         clt_error_clear();
 }
 

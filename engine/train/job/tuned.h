@@ -26,7 +26,7 @@ typedef struct clt_tuned {
     bool pinned;              /* the records come from a checkpoint, and no others are used */
     ocl_style style;          /* style of kernels of the checkpoint or of rank 0; ASKED: none is prescribed */
     bool keeps_unsupported;   /* the checkpoint lists the features that its run did without */
-    ocl_unsupported unsupported;        /* features refused to that run, or else to earlier runs */
+    ocl_unsupported unsupported;        /* what the driver refused to that run, else to earlier ones */
     uint32_t caps;                      /* capabilities of the device, before anything was denied */
     ocl_tuning *used;                   /* exactly the choices that the plans made */
     int problems;                       /* number of problems in the plans that can be tuned */

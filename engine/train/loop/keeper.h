@@ -61,7 +61,7 @@ clt_status clt_keeper_poll(clt_keeper *keeper, clt_saver_poll_kind kind);
 bool clt_keeper_waits(const clt_keeper *keeper);
 /* Makes the last checkpoint of a run: tries until `step` is saved or three saves in a row have failed. */
 clt_status clt_keeper_finish(clt_keeper *keeper, int64_t step, clt_save_reason reason);
-/* For when the checkpoint of the best evaluation is lost: `best` takes its place; step -1: there is none. */
+/* To be called when the best evaluation's checkpoint is lost: `best` takes its place; step -1: none does. */
 void clt_keeper_replace_best(clt_keeper *keeper, const clt_best_evaluation *best);
 /* To be called after an evaluation. *best: this evaluation is the best so far by checkpoint.best (none: by
  * its loss). counts: train.early_stop_evals counts it, because it was due by train.eval_every. */

@@ -441,9 +441,9 @@ static clt_status finish(clt_loop *l, bool stopped)
     return CLT_OK;
 }
 
-/* Saves what the run has learned since the last save before it ends, if data or storage has failed, but not
- * the device. Returns the failure. With several ranks nothing is saved, because the other ranks may be
- * waiting elsewhere. */
+/* If data or storage has failed, but not the device: saves what the run has learned since the last save,
+ * then lets it end. Returns the failure. With several ranks nothing is saved, because the other ranks wait
+ * for something else. */
 static clt_status save_before_end(clt_loop *l, clt_status failure)
 {
     bool alone = l->run->ranks.ranks == 1, new = l->enqueued > l->run->first_step;

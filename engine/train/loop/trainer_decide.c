@@ -87,7 +87,7 @@ static clt_decision heard_in(clt_loop *l, int64_t step)
         l->stop = CLT_STOP_NOTICE;
     l->near_budget = words[SAY_NEAR] > 0;
     l->gauges.heard_energy = (double)words[SAY_ENERGY];
-    /* ranks have acted on words that are older than the newest checkpoint's begin or its last round */
+    /* words from before the newest checkpoint's start, or the end of a round of it, were acted on already */
     bool all = (int)words[SAY_THROUGH] == l->run->ranks.ranks;
     return (clt_decision){.stop = l->stop != CLT_STOP_NONE,
                           .save = words[SAY_SAVE] > 0 && step >= l->saved_step,

@@ -13,7 +13,7 @@
 #include "engine/models/models.h"
 #include "engine/train/loop/trainer_loop.h"
 
-#define LAST_LOOK 48 /* the check ends here; other warnings say why steps are still skipped */
+#define LAST_LOOK 48 /* no further check from this step on: other warnings say why steps are skipped */
 
 bool clt_gradients_due(const clt_loop *l, int64_t step)
 {

@@ -115,7 +115,7 @@ static clt_status complete(const clt_loop *l, int kind, int64_t step, variables 
 
 /* --- starting and ending --- */
 
-/* Opens hooks.log and adds a line that names the hook of the output; -1: there is no run folder. */
+/* Opens hooks.log and adds a line that names the hook whose output follows; -1: there is no run folder. */
 static int open_output(const clt_loop *l, int kind, int64_t step)
 {
     CLT_FREED char *path = NULL;

@@ -81,11 +81,11 @@ typedef struct clt_loop {
     clt_lock *lock;  /* lock of a resumed run's folder, until dir is opened; NULL: none is held */
     clt_keeper keeper;
     clt_watch *watch;
-    clt_notice_options notice_options; /* options of `notices`, which is NULL on ranks that do not watch */
+    clt_notice_options notice_options; /* options of `notices`; NULL where nothing is watched */
     clt_notices *notices;
     clt_hooks *hooks;            /* on the first rank of each host, else NULL */
     clt_uploader *uploader;      /* on rank 0 with checkpoint.upload, else NULL */
-    clt_checkpoint *found;       /* checkpoint of the run folder, opened for the uploader */
+    clt_checkpoint *found;       /* the folder's checkpoint, open for the uploader until the run takes it */
     bool noticed;                /* a notice that ends the run has been reported */
     clt_notice unshared_notice;  /* on other ranks than 0: a notice that has not been sent to rank 0 yet */
     int64_t words_shared_step;   /* steps done when ranks last sent each other notices */

@@ -97,7 +97,7 @@ static void tell_table(const clt_run_options *options, const clt_job *job, const
 }
 
 /* Describes the device that would train the job on this rank, with this rank's share of its memory. Refuses
- * what a run with these ranks would refuse. Collective. */
+ * what the run would refuse about its ranks. Collective. */
 static clt_status describe_device(const clt_run_options *options, clt_job *job, ocl_device_desc *desc)
 {
     clt_run run = {.job = job};

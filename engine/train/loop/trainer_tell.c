@@ -165,7 +165,7 @@ static clt_status write_text(const clt_loop *l, const char *name, const clt_str 
     return clt_own_file_write(path, text->text, text->length);
 }
 
-/* Warns if a file that only reports read could not be written: that never ends a training. */
+/* Warns if a file could not be written. Only reports read the file, so this never ends a training. */
 static void tell_missing(const clt_loop *l, const char *name, clt_status status)
 {
     char text[CLT_ERROR_TEXT_SIZE + 64];

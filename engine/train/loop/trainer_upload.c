@@ -60,7 +60,7 @@ struct clt_uploader {
     bool ends;           /* no more checkpoints will be queued */
     bool sending;        /* the thread is sending texts, though not the final ones */
     bool settled, over;  /* settled: the thread has ended; over: the thread for the final texts has ended */
-    clt_error failure;   /* error of the newest failed upload; CLT_OK once none that failed waits */
+    clt_error failure;   /* error of the newest failed upload; CLT_OK if no failed upload waits */
     clt_error texts;     /* error of the newest attempt to send the final texts */
     arrival *arrived;
     size_t n_arrived, capacity;
@@ -481,8 +481,9 @@ static bool interrupted(const clt_loop *l)
     return l->options->stop && atomic_load(l->options->stop) == SIGINT && l->stop != SIGINT;
 }
 
-/* Cancels requests when the wait takes too long, for checkpoints a little earlier than for the final texts,
- * so that a checkpoint that hangs leaves time for these. Called with the lock held. */
+/* Cancels requests when the wait takes too long. For checkpoints that is earlier than for the final texts,
+ * so that a checkpoint that hangs, or is refused again and again, leaves time for the texts. Called with the
+ * lock held. */
 static void limit_wait(clt_uploader *u, const clt_loop *l)
 {
     const double waited = clt_now() - u->ending,

@@ -20,7 +20,8 @@ typedef struct clt_async_shared {
     pthread_cond_t told; /* signalled when the `got` of a collective is known */
     /* a command has failed, so collectives may end later than the run and its device; under lock */
     bool gone;
-    double last_end[2]; /* when the last normal [0] and urgent [1] collective ended; for their thread */
+    /* when the last collective ended, [1]: the last urgent one; used by the communication thread only */
+    double last_end[2];
 } clt_async_shared;
 
 typedef struct clt_async {

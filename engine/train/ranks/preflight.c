@@ -177,7 +177,8 @@ static bool same_kind(const clt_told_preflight *a, const clt_told_preflight *b)
            strcmp(a->driver, b->driver) == 0;
 }
 
-/* True if both are on one GPU: at the same place on the PCI bus, or else in the list of one driver. */
+/* True if both are on one GPU: at the same place on the PCI bus, or, if that is unknown, at the same place
+ * in the list of one driver. */
 static bool same_gpu(const clt_told_preflight *a, const clt_told_preflight *b)
 {
     bool listed = strncmp(a->place, UNKNOWN_PLACE, strlen(UNKNOWN_PLACE)) == 0;

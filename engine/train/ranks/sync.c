@@ -24,8 +24,8 @@ typedef struct sum_place {
     int64_t elements;
     comm_type type;
     int64_t grain;     /* shares are multiples of it, in elements */
-    part given, taken; /* bytes that this rank gives and gets: its share or everything */
-    ocl_buffer *from;  /* the tensor on the device that this rank gives */
+    part given, taken; /* bytes that this rank gives and receives: its share or everything */
+    ocl_buffer *from;  /* buffer on the device with the bytes that this rank gives */
     uint64_t from_at;
     comm_memory *memory; /* memory of ranks and device, in which the sum happens; or NULL */
     uint64_t memory_at;  /* offset in `memory`, in bytes */

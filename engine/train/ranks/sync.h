@@ -70,6 +70,6 @@ clt_status clt_sync_settle(clt_sync *sync);
 void clt_sync_say(clt_sync *sync, const float words[CLT_SYNC_WORDS]);
 /* The sums of a step whose results have arrived; zeros if they are no longer known, or with one rank. */
 clt_status clt_sync_take(clt_sync *sync, int64_t step, clt_sync_result *result);
-uint64_t clt_sync_bytes(const clt_sync *sync); /* that this rank gives in each step; 0 for NULL */
+uint64_t clt_sync_bytes(const clt_sync *sync); /* bytes given to sums by this rank per step; 0 for NULL */
 
 #endif

@@ -89,7 +89,8 @@ static clt_status make_slots(clt_feed *feed, int prefetch)
     return ocl_buffer_create(device, feed->ring_stride * RING, "staging ring", &feed->ring);
 }
 
-/* A failed upload may have no callback, and its slot is then never released: returns the error instead. */
+/* Returns the error of a failed command: after a failed upload there may be no callback, so that its slot
+ * would never be released. */
 static clt_status check_commands(void *context)
 {
     ocl_device *device = context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of a checkpoint that a rank writes, and the host memory for it. If every rank has a tensor, each
- * writer saves an equal share of its arena. If a tensor is divided among ranks, each rank saves its own
+ * The part of a checkpoint that a rank writes, and the host memory for it. Arenas whose tensors every rank
+ * has are divided equally among the writers. If a tensor is divided among ranks, each rank saves its own
  * part. A single rank writes everything. */
 #ifndef ENGINE_TRAIN_SAVED_SAVED_PART_H
 #define ENGINE_TRAIN_SAVED_SAVED_PART_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The checkpoints that wait to be uploaded: which one is next, and which ones are dropped because newer ones
- * are complete. Only the newest one and the ones that stay in the bucket for good keep waiting, so that the
+ * wait. Only the newest one and the ones that stay in the bucket for good keep waiting, so that the
  * queue does not grow with the run. A failed upload is retried after all others have been tried, so that
  * none waits for one that never succeeds. The queue has no lock. */
 #ifndef ENGINE_TRAIN_SAVED_UPLOAD_QUEUE_H
@@ -18,7 +18,8 @@ typedef struct clt_due_upload {
 typedef struct clt_upload_queue {
     clt_due_upload *due; /* uploads in ascending order of steps */
     size_t count, capacity;
-    /* the newest step that is complete in the bucket; -1: none before the step that the run resumed from */
+    /* the newest step that is complete in the bucket; -1: none, or (at the start) it comes after the step
+     * that the run resumed from */
     int64_t newest;
     int64_t best;  /* the best step in the run folder; -1: none */
     int64_t major; /* checkpoint.major */

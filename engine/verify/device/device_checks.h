@@ -28,9 +28,9 @@ long double clt_real_exact(int which, float a, float b, float c);
 /* The error of `got` in ulp as OpenCL C defines it; INFINITY if only one of the two is NaN or infinite. If
  * `exact` is finite but too large for f32, `got` may be infinite. */
 double clt_real_error(float got, long double exact);
-/* The error in ulp of a function's result `got`. If the device flushes numbers below 2^-126 to 0, arguments
- * and the result below it may count as 0, the result before or after rounding. *exact: the exact value
- * without flushing. */
+/* The error in ulp of a function's result `got`. If the device flushes numbers below 2^-126 to 0, each such
+ * argument may count as 0, and so may a result that is such a number before or after rounding. *exact: the
+ * exact value for the arguments as they are. */
 double clt_real_function_error(int which, const float arguments[3], float got, bool flushes,
                                long double *exact);
 /* The error in ulp of sinpi and cospi of a driver that multiplies x by pi in f64 without reducing x before

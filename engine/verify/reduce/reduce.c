@@ -214,7 +214,7 @@ static clt_status shrink_all(search *s)
 
 /* --- the folder --- */
 
-/* True if the worker has written the program: a worker that has died could not report it. */
+/* Finds out whether the worker has written the program: a worker that has died could not report it. */
 static clt_status is_there(const search *s, bool *there)
 {
     CLT_FREED char *path = NULL;

@@ -86,9 +86,9 @@ clt_status clt_op_bench_create(ocl_device *device, const ocl_device_desc *desc,
 /* --- the bench for the tuner --- */
 
 typedef struct op_tuning {
-    clt_phase_tuning tuning; /* first member, because the tuner's functions cast its address */
+    clt_phase_tuning tuning; /* first member: the tuner's functions cast its address to op_tuning */
     clt_op_problem problem;
-    clt_op_case op_case; /* `problem` owns its inputs and attributes */
+    clt_op_case op_case; /* its inputs and attributes come from `problem` */
     clt_call call;
 } op_tuning;
 

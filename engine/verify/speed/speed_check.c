@@ -14,7 +14,7 @@
 #define LEAST_ROUNDS 5
 #define MAX_ROUNDS 31
 #define PHASE_SECONDS 0.3   /* seconds for all rounds of a phase */
-#define SAMPLE_SECONDS 2e-3 /* seconds for which a command is repeated, up to MAX_REPEATS times */
+#define SAMPLE_SECONDS 2e-3 /* about the seconds for which a command is repeated, up to MAX_REPEATS times */
 #define MAX_REPEATS 1000
 #define LEAST_TIME_SHARE                                                                                     \
     0.05 /* share of the phase's time: commands that take less are not timed separately */

@@ -90,7 +90,7 @@ clt_status clt_update_bench_create(ocl_device *device, const ocl_device_desc *de
 #define MOST_CHUNKS 8192 /* 32 MiB per arena: more than caches hold, enough work for any device */
 
 typedef struct update_tuning {
-    clt_phase_tuning tuning; /* first member, because the tuner's functions cast its address */
+    clt_phase_tuning tuning; /* first member: the tuner's functions cast its address to update_tuning */
     clt_update_bench_setup setup;
     clt_update_problem problem;
 } update_tuning;

@@ -27,8 +27,7 @@
 typedef enum target_kind { TARGET_NUMBERS, TARGET_WHOLE, TARGET_CLASSES } target_kind;
 
 typedef struct csv_state {
-    /* training: if `table` is an evaluation file, the training file, from which columns and targets are
-     * learned */
+    /* training: columns and targets are learned from it if `table` is an evaluation file */
     clt_csv_table table, training;
     clt_table *columns;     /* facts learned from the training part, in the source's arena */
     int *at;                /* numbers of the input's columns in `table` */

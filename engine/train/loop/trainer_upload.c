@@ -481,9 +481,8 @@ static bool interrupted(const clt_loop *l)
     return l->options->stop && atomic_load(l->options->stop) == SIGINT && l->stop != SIGINT;
 }
 
-/* Cancels requests when the wait takes too long. For checkpoints that is earlier than for the final texts,
- * so that a checkpoint that hangs, or is refused again and again, leaves time for the texts. Called with the
- * lock held. */
+/* Cancels requests when the wait takes too long, for checkpoints earlier than for the final texts, so that a
+ * checkpoint that hangs or is refused leaves time for the texts. Called with the lock held. */
 static void limit_wait(clt_uploader *u, const clt_loop *l)
 {
     const double waited = clt_now() - u->ending,

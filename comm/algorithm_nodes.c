@@ -15,7 +15,7 @@
 static const char *nodes_unsuited(const comm *c, comm_type type, comm_op op)
 {
     if (c->info.nodes == c->info.ranks)
-        return "every rank is on a host of its own";
+        return "every rank is on a different host";
     if (c->lanes == 0)
         return "the ranks of a host cannot share memory here";
     return comm_algorithm_slices.unsuited(c, type, op);

@@ -179,7 +179,7 @@ static const char *native_unsuited(const comm *c, comm_type type, comm_op op)
     if (c->parent)
         return "the transport's own all-reduce is over all ranks of the job";
     if (!comm_engine_transport(c->engine)->all_reduce)
-        return "the transport has no all-reduce of its own";
+        return "the transport does not have its own all-reduce";
     return needs_f32_order(c, type, op);
 }
 

@@ -66,7 +66,7 @@ static clt_status check_call(const comm *c, const comm_call *call)
     if (call->urgent && !c->parent)
         CLT_FAIL(CLT_EINTERNAL, "%s of the group of all ranks cannot be urgent", names[call->kind]);
     if (call->count < 0 || (call->count > 0 && !call->data && !call->memory))
-        CLT_FAIL(CLT_EINTERNAL, "%s was asked for %lld elements at %p", names[call->kind],
+        CLT_FAIL(CLT_EINTERNAL, "%s was called with %lld elements at %p", names[call->kind],
                  (long long)call->count, call->data);
     if (call->kind == COMM_ALL_REDUCE && half && call->op != COMM_SUM)
         CLT_FAIL(CLT_EINTERNAL, "an all-reduce of a 16-bit type can only compute sums");
@@ -75,7 +75,7 @@ static clt_status check_call(const comm *c, const comm_call *call)
     if ((call->kind == COMM_REDUCE_SCATTER || call->kind == COMM_ALL_GATHER) && call->grain < 1)
         CLT_FAIL(CLT_EINTERNAL, "%s with grains of %lld elements", names[call->kind], (long long)call->grain);
     if (call->kind == COMM_BROADCAST && (call->root < 0 || call->root >= c->info.ranks))
-        CLT_FAIL(CLT_EINTERNAL, "a broadcast from rank %d was asked for; there are %d ranks", call->root,
+        CLT_FAIL(CLT_EINTERNAL, "a broadcast from rank %d was requested; there are %d ranks", call->root,
                  c->info.ranks);
     return CLT_OK;
 }

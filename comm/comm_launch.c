@@ -59,10 +59,9 @@ void comm_warn_if_alone(void)
 {
     int tasks = comm_tasks_alone();
     if (tasks > 1)
-        CLT_WARN(
-            "srun started %d tasks without PMI, so each of them does the whole work alone; to let them work "
-            "together use srun --mpi=pmix (or pmi2; 'srun --mpi=list' shows what there is)",
-            tasks);
+        CLT_WARN("srun started %d tasks without PMI, so each of them does the whole work by itself; to let "
+                 "them work together use srun --mpi=pmix (or pmi2; 'srun --mpi=list' shows what there is)",
+                 tasks);
 }
 
 int comm_launcher_ranks(void)

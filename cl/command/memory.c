@@ -148,7 +148,7 @@ clt_status ocl_buffer_create_over(ocl_device *device, void *memory, uint64_t byt
 {
     *out = NULL;
     if (!device->desc.is_cpu)
-        CLT_FAIL(CLT_EDEVMEM, "'%s': device %s '%s' has memory of its own and does not compute on the host's",
+        CLT_FAIL(CLT_EDEVMEM, "'%s': device %s '%s' has its own memory and does not compute in the host's",
                  what, device->desc.spec, device->desc.name);
     return create_buffer(device, bytes, false, memory, what, out);
 }

@@ -185,7 +185,7 @@ static clt_status add_device(cl_platform_id platform, cl_device_id id, int p, in
     *usable = status == CLT_OK;
     if (status == CLT_OK || status == CLT_ENOMEM)
         return status;
-    CLT_WARN("device %s '%s' is left out: %s", found->desc.spec, found->desc.name, clt_error_text());
+    CLT_WARN("device %s '%s' is skipped: %s", found->desc.spec, found->desc.name, clt_error_text());
     clt_error_clear();
     return CLT_OK;
 }
@@ -197,7 +197,7 @@ static clt_status left_out(int p, cl_int code)
     clt_status status = ocl_fail(code, __FILE__, __LINE__, "listing the devices of platform %d", p);
     if (status == CLT_ENOMEM)
         return status;
-    CLT_WARN("platform %d is left out: %s", p, clt_error_text());
+    CLT_WARN("platform %d is skipped: %s", p, clt_error_text());
     clt_error_clear();
     return CLT_OK;
 }

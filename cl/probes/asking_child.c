@@ -335,8 +335,8 @@ static clt_status ask_without_child(const ocl_found *found, const ocl_asking_opt
                        .share = OCL_ALL_SHARES,
                        .style = w->style,
                        .capabilities = capabilities};
-    CLT_WARN("device %s '%s' is probed in this process and not in a child process, so a faulty driver may "
-             "end it: %s",
+    CLT_WARN("device %s '%s' is probed in this process instead of in a child process, so a faulty driver may "
+             "end this process: %s",
              found->desc.spec, found->desc.name, clt_error_text());
     clt_error_clear();
     clt_status status = ocl_ask_here(&asker);
@@ -351,10 +351,10 @@ static void tell_lost_ahead(const ocl_device_desc *desc, const ocl_capabilities 
     for (int i = 0; i < capabilities->count; i++)
         if (capabilities->items[i].answer >= OCL_ANSWER_FAILED)
             return;
-    CLT_WARN(
-        "device %s '%s': building several programs at the same time failed or took too long, so each was "
-        "built alone; if a training fails or hangs while it builds programs, try CLTRAIN_BUILDERS=1",
-        desc->spec, desc->name);
+    CLT_WARN("device %s '%s': building several programs at the same time failed or took too long, so they "
+             "were built one after the other; if a training fails or hangs while it builds programs, try "
+             "CLTRAIN_BUILDERS=1",
+             desc->spec, desc->name);
 }
 
 clt_status ocl_ask_children(const ocl_found *found, const ocl_asking_options *w,

@@ -203,11 +203,10 @@ static const char *user_value(const ocl_icd_report *r, const char *name)
 static void tell_rewritten(ocl_doctor_state *d, const ocl_icd_report *r, const char *place)
 {
     if (r->folder != NULL && r->n_rewritten > 0)
-        ocl_finding(
-            d, OCL_FINDING_NOTE, NULL,
-            "%d ICD file(s) of %s hold more than the library's name, which some loaders take for a part "
-            "of it; cltrain's copies in %s hold the name alone",
-            r->n_rewritten, place, r->folder);
+        ocl_finding(d, OCL_FINDING_NOTE, NULL,
+                    "%d ICD file(s) of %s contain more than the library's name, and some loaders take the "
+                    "rest for a part of the name; cltrain's copies in %s contain only the name",
+                    r->n_rewritten, place, r->folder);
 }
 
 static void check_variables(ocl_doctor_state *d, const ocl_loader_reads *reads, const ocl_icd_report *r)
@@ -269,7 +268,7 @@ static void tell_repair(ocl_doctor_state *d, const ocl_icd_report *r)
         tell_driver(d, r, &r->drivers[i]);
     if (r->state == OCL_ICD_FAILED)
         ocl_finding(d, OCL_FINDING_ERROR, r->n_drivers > 0 ? "make the entries by hand, as said above" : NULL,
-                    "cltrain could not make ICD entries of its own: %s", r->why);
+                    "cltrain could not make its own ICD entries: %s", r->why);
     if (r->state == OCL_ICD_REPAIRED)
         tell_rewritten(d, r, r->system);
     if (r->state == OCL_ICD_REPAIRED)

@@ -405,7 +405,7 @@ static bool want_wide_vectors(const ocl_probe_state *state, char *why, size_t si
 {
     if (state->style != OCL_STYLE_GROUPS)
         return true;
-    snprintf(why, size, "groups are asked for");
+    snprintf(why, size, "groups are requested");
     return false;
 }
 

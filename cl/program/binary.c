@@ -108,7 +108,7 @@ clt_status ocl_program_binary(cl_program program, char **out, size_t *size)
     OCL_CHECK(clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *size, size, NULL),
               "asking for the size of a program's binary");
     if (*size == 0)
-        CLT_FAIL(CLT_EUNSUPPORTED, "the driver gives no binary of a program");
+        CLT_FAIL(CLT_EUNSUPPORTED, "the driver returns no binary of a program");
     CLT_TRY(clt_alloc(&data, *size + 1, 1, "a program's binary")); /* adds a NUL, which some drivers omit */
     /* The parameter is an array of pointers, one for each device of the program; our programs have one
      * device. */

@@ -98,7 +98,8 @@ static clt_status await_greeting(ocl_builder *builder)
     CLT_TRY(ocl_capabilities_key(&device->desc, OCL_STYLE_ASKED, &key));
     snprintf(want, sizeof want, "ready %s", clt_hash64_text(key, text));
     if (clt_child_next(child, START_SECONDS, &line) != CLT_CHILD_LINE || strcmp(line, want) != 0)
-        CLT_FAIL(CLT_EUNSUPPORTED, "a child process for building programs did not get ready: %.200s", line);
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "a child process for building programs did not report that it is ready: %.200s", line);
     builder->ready = true;
     return CLT_OK;
 }

@@ -130,9 +130,9 @@ static clt_status build_failed(const ocl_device *device, const ocl_program *prog
     save_failed_build(program->family, full_options, source, program->log, path, sizeof path);
     const char *log = program->log[0] != '\0' ? program->log
                       : desc->compute_capability != 0 /* NVIDIA */
-                          ? "(the compiler gave no log; perhaps one of the driver's libraries is missing or "
-                            "has another version; run 'cltrain doctor')"
-                          : "(the compiler gave no log)";
+                          ? "(the compiler returned no log; perhaps one of the driver's libraries is missing "
+                            "or has another version; run 'cltrain doctor')"
+                          : "(the compiler returned no log)";
     CLT_FAIL(CLT_EBUILD,
              "building kernel family '%s' for device %s '%s' (driver %s): %s (%d)\n  options: %s\n  source "
              "saved in %s (the full log beside it)\n  update the driver, or report the saved source; "

@@ -318,7 +318,7 @@ static clt_status file_of(const clt_str *key, cl_program program, char **out, si
     OCL_CHECK(clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL),
               "asking for the size of a program's binary");
     if (bytes == 0)
-        CLT_FAIL(CLT_EUNSUPPORTED, "the driver gives no binary");
+        CLT_FAIL(CLT_EUNSUPPORTED, "the driver returns no binary");
     *size = sizeof head + key->length + bytes;
     CLT_TRY(
         /* one byte more, because some drivers append a NUL to a text */

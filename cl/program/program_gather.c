@@ -64,7 +64,7 @@ clt_status ocl_programs_note(ocl_device *device, const ocl_program_request *requ
     struct ocl_gathered *gathered = device->gathered;
     for (size_t i = 0; i < count && gathered->status == CLT_OK; i++)
         gathered->status = note(gathered, &requests[i]);
-    CLT_FAIL(CLT_EUNSUPPORTED, "programs are only noted now, and built later");
+    CLT_FAIL(CLT_EUNSUPPORTED, "programs are only recorded now and built later");
 }
 
 /* Whether the program causes the failure, which will then recur when the program is used. */

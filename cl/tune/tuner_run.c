@@ -142,7 +142,7 @@ static clt_status forgive(const tuning_run *r, const char *problem, clt_status s
     char line[CLT_ERROR_TEXT_SIZE + OCL_TUNE_PROBLEM + 64];
     if (status == CLT_OK || status == CLT_ENOMEM || status == CLT_EDEVLOST)
         return status;
-    snprintf(line, sizeof line, "tuning %s: left out: %s", problem, clt_error_text());
+    snprintf(line, sizeof line, "tuning %s: skipped: %s", problem, clt_error_text());
     say(r, line);
     clt_error_clear();
     return CLT_OK;

@@ -123,7 +123,7 @@ lose_rank $(far_ranks)
 restarted run 2
 kill -TERM $launcher
 ended 75 run.out
-expect_text 'cltrain launch: rank [23] on .* was ended by signal 9 \(Killed\); restart 1 of 3' "host $net.2 does not answer and is left out: no route" \
+expect_text 'cltrain launch: rank [23] on .* was ended by signal 9 \(Killed\); restart 1 of 3' "host $net.2 does not answer and is skipped: no route" \
     '^ranks +4 over ' '^ranks +2 over ' '^ +3 +h1 ' 'stopped after step [0-9]+ of 1000000'
 last=$(sed -n 's/.*stopped after step \([0-9]*\) of.*/\1/p' "$out")
 rm down

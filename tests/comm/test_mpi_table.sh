@@ -42,7 +42,7 @@ printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '<f4', 'fortran_order': Fa
 head -c 32 /dev/zero >>x.npy && head -c 64 /dev/zero >>y.npy
 for ranks in 1 2; do
     once $ranks "columns 1 and 2 are both named 'a'" "$CLTRAIN" train c.json --out n$ranks data.path=names.csv data.eval_path=[] data.split=0.3 train.steps=1
-    once $ranks "1 of 5 files of 'texts' is left out" "$CLTRAIN" train text.json --out t$ranks
+    once $ranks "1 of 5 files of 'texts' is skipped" "$CLTRAIN" train text.json --out t$ranks
     once $ranks "texts.4.txt' is empty" "$CLTRAIN" train text.json --dry-run
     once $ranks 'inputs are bytes' "$CLTRAIN" train c.json --out b$ranks data.type=npy data.path=x.npy data.targets=y.npy data.eval_path=[] train.steps=1
 done

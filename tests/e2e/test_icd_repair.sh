@@ -116,7 +116,7 @@ for chosen in OCL_ICD_VENDORS="$work/users" OCL_ICD_VENDORS="$work/users/mine.ic
 done
 expect_code 0 env OCL_ICD_VENDORS="$work/users" "$CLTRAIN" doctor
 expect_text "OCL_ICD_VENDORS=$work/users replaces" "^ok .*$work/users/mine.icd names the driver library libpocl.so.2, and it loads" \
-    "^note .*1 ICD file.s. of $work/users hold more than the library's name.* copies in $work/cache/icd/" '^healthy'
+    "^note .*1 ICD file.s. of $work/users contain more than the library's name.* copies in $work/cache/icd/" '^healthy'
 reject_text 'cltrain made an entry'
 
 # NVIDIA's library as containers have it. This one is not a driver, so the others work beside it. A text

@@ -214,7 +214,7 @@ expect_same_devices "$out" good.json
 
 # Without the program there is no child: this is said once, and this process asks the device.
 expect_code 0 env CLTRAIN_CACHE_DIR="$work/cache.none" CLTRAIN_PROGRAM=/nowhere/cltrain "$CLTRAIN" devices
-expect_text 'is probed in this process and not in a child process, .*CLTRAIN_PROGRAM=/nowhere/cltrain' 'caps .*fp64'
+expect_text 'is probed in this process instead of in a child process, .*CLTRAIN_PROGRAM=/nowhere/cltrain' 'caps .*fp64'
 
 # The hidden command is not for users.
 expect_code 0 "$CLTRAIN" help

@@ -36,7 +36,7 @@ fi
 
 export CLTRAIN_CACHE_DIR=$work/without CLTRAIN_PROGRAM=/nowhere/cltrain
 expect_code 0 env LD_PRELOAD="$shim" CLT_SHIM='launch:kernel=gemm_fwd_lane:garbage=0.01' "$host"
-expect_text '^message: .*is probed in this process and not in a child process, .*CLTRAIN_PROGRAM=/nowhere/cltrain' \
+expect_text '^message: .*is probed in this process instead of in a child process, .*CLTRAIN_PROGRAM=/nowhere/cltrain' \
     "^message: .*goes without 'wide_vectors' \(wrong\): self-test wide_vectors"
 reject_text '^environment: CLTRAIN_LISTED'
 finish

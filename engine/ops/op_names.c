@@ -20,7 +20,7 @@ static const other_name other_names[] = {
     {"conv", "conv2d", NULL},
     {"convolution", "conv2d", NULL},
     {"convolution2d", "conv2d", NULL},
-    {"depthwiseconv2d", "conv2d", "with \"groups\" as many as channels"},
+    {"depthwiseconv2d", "conv2d", "with \"groups\" equal to the number of channels"},
     {"deconv2d", "conv_transpose2d", NULL},
     {"deconvolution", "conv_transpose2d", NULL},
     {"deconv3d", "conv_transpose3d", NULL},

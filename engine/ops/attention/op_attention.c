@@ -33,15 +33,14 @@
 
 static const clt_attr_spec attention_attrs[] = {
     CLT_SPEC_NEEDED(INT, "heads", 1, 65536, "query heads"),
-    CLT_SPEC_INT(
-        "kv_heads", 0, 0, 65536,
-        "heads of keys and values, each shared by heads / kv_heads query heads; 0: as many as heads"),
+    CLT_SPEC_INT("kv_heads", 0, 0, 65536,
+                 "heads of keys and values, each shared by heads / kv_heads query heads; 0: equal to heads"),
     CLT_SPEC_BOOL("causal", true, "a query sees no later key; the last query sees the last key"),
     CLT_SPEC_INT("window", 0, 0, INT32_MAX,
                  "with causal: a query sees this many keys at most, its own and the ones before it; 0: all"),
     CLT_SPEC_BOOL(
         "documents", false,
-        "the last input numbers the documents of a row, and a query sees only keys of its own document"),
+        "the last input numbers the documents of a row, and a query sees only keys in the same document"),
     CLT_SPEC_FLOAT("scale", 0, 0, 1e6, "factor of the dot products; 0: 1 / sqrt(head size)"),
     CLT_SPEC_FLOAT("dropout", 0, 0, 0.999999, "probability that a weight is set to zero while training"),
 };

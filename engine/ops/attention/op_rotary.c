@@ -46,8 +46,7 @@ static const clt_attr_spec rotary_attrs[] = {
                    "the whole factor"),
     CLT_SPEC_FLOAT(
         "high", 0, 0, 1e6,
-        "llama3, yarn: pairs that turn at least this often are left alone; 0: 4 for llama3, 32 for "
-        "yarn"),
+        "llama3, yarn: pairs that turn at least this often are not slowed; 0: 4 for llama3, 32 for yarn"),
 };
 
 /* Values of -DOFFSETS: the meaning of the optional second input. */

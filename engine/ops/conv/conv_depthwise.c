@@ -19,7 +19,7 @@ static bool depthwise_accepts(const clt_conv *c, const ocl_device_desc *device, 
 {
     (void)device;
     if (c->groups != c->s.channels || c->results != c->s.channels) {
-        (void)snprintf(reason, size, "not every channel is a group of its own");
+        (void)snprintf(reason, size, "the number of groups is not the number of channels");
         return false;
     }
     if (clt_conv_taps(c) > MOST_TAPS) {

@@ -363,17 +363,16 @@ CLT_FLAT_ROW_VARIANTS(cross_entropy_backward)
 
 CLT_OP_DOC(
     cross_entropy,
-    .text =
-        "The loss of a classifier, softmax included: give it logits, not probabilities. Accuracy counts "
-        "the rows whose largest logit is the target's. For segmentation the logits are images or volumes "
-        "whose channels are the classes, and a target is a mask. For mixup and cutmix each sample has two "
-        "targets: the loss is share * loss(target) + (1 - share) * loss(second); where the second one is "
-        "ignored the first counts alone. class_weights make up for rare classes, as PyTorch's weight does: "
-        "each class's term of the loss is multiplied by its weight, and the mean is divided by the sum of "
-        "the targets' weights (for mixed targets, by their number).",
+    .text = "The loss of a classifier, softmax included: give it logits, not probabilities. Accuracy counts "
+            "the rows whose largest logit is the target's. For segmentation the logits are images or volumes "
+            "whose channels are the classes, and a target is a mask. For mixup and cutmix each sample has "
+            "two targets: the loss is share * loss(target) + (1 - share) * loss(second); if the second "
+            "target is ignored, only the first counts. class_weights make up for rare classes, as PyTorch's "
+            "weight does: each class's term of the loss is multiplied by its weight, and the mean is divided "
+            "by the sum of the targets' weights (for mixed targets, by their number).",
     .inputs = "x: logits (N,...,C), or (N,C,...) with a target for each position, f32, f16 or bf16\n"
               "target: a field of the data with one class number for each row, u8, u16 or i32\n"
-              "second: shape and type of target; may be left out\n"
+              "second: shape and type of target; optional\n"
               "share: (N), f32, of target in a sample; with second",
     .example = "{\"op\": \"cross_entropy\", \"label_smoothing\": 0.1}",
     .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, ", .after = "");

@@ -22,9 +22,9 @@
 static const clt_attr_spec head_attrs[] = {
     CLT_LINEAR_ATTRS,
     CLT_CROSS_ENTROPY_ATTRS,
-    CLT_SPEC_INT(
-        "chunk", 0, 0, INT32_MAX,
-        "rows whose logits exist at the same time; 0: as many as fill 64 MiB, at least 128 and an eighth"),
+    CLT_SPEC_INT("chunk", 0, 0, INT32_MAX,
+                 "rows whose logits exist at the same time; 0: the number that fills 64 MiB, but at least "
+                 "128 and at least an eighth of the rows"),
 };
 
 /* large compared with a pass over dW, small compared with a model's memory */

@@ -72,7 +72,7 @@ static clt_status bias_backward(ocl_emitter *e, const clt_call *call, clt_style 
 CLT_ELEMENTWISE_VARIANTS(bias_forward)
 CLT_ELEMENTWISE_VARIANTS(bias_backward)
 
-CLT_OP_DOC(bias, .text = "Adds a learned vector to every row. A linear layer has one of its own.",
+CLT_OP_DOC(bias, .text = "Adds a learned vector to every row. A linear layer already has such a vector.",
            .inputs = "x: (N,...,C), f32, f16 or bf16", .output = "y: shape and type of x",
            .params = "bias: (C), zero at the start", .example = "{\"op\": \"bias\"}",
            .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32, \"bias\": false}, ");

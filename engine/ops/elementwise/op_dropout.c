@@ -90,7 +90,7 @@ CLT_OP_DOC(
     dropout,
     .text =
         "Sets a random share of the elements to zero while training and scales the others up; does nothing "
-        "in evaluation and generation. What is dropped depends on train.seed, the step and the sample alone.",
+        "in evaluation and generation. What is dropped depends only on train.seed, the step and the sample.",
     .inputs = "x: any shape, f32, f16 or bf16", .output = "y: shape and type of x",
     .example = "{\"op\": \"dropout\", \"p\": 0.1}", CLT_DOC_LINEAR_BEFORE);
 

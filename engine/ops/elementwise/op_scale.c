@@ -30,7 +30,8 @@ static const clt_attr_spec scale_attrs[] = {
 static const clt_attr_spec cast_attrs[] = {
     CLT_SPEC_FLOAT("scale", 1, 0, 0, "factor of the stored number: 1/255 for pixels"),
     CLT_SPEC_FLOATS("mean", 0, 0, 0, "subtracted after the factor; a list: one for each channel"),
-    CLT_SPEC_FLOATS("std", 1, 1e-30, 1e30, "divides what is left; a list: one for each channel"),
+    CLT_SPEC_FLOATS("std", 1, 1e-30, 1e30,
+                    "divisor after the mean has been subtracted; a list: one for each channel"),
 };
 
 /* y = (x - centre) * factor + shift; factor and shift are computed in double and rounded once. centre: 0;

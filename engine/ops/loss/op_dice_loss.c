@@ -69,8 +69,8 @@ static clt_status dice_loss_infer(clt_infer *ctx)
     if (x.dim[1] == 1 && softmax)
         return clt_infer_fail(ctx, "the softmax of one channel is 1; use \"activation\": \"sigmoid\"");
     if (x.dim[1] == 1 && !clt_node_attr(ctx->node, "include_background")->b)
-        return clt_infer_fail(ctx,
-                              "one channel is the foreground alone; \"include_background\" must be true");
+        return clt_infer_fail(
+            ctx, "with one channel there is no background class; \"include_background\" must be true");
     const clt_attr *ignore = clt_node_attr(ctx->node, "ignore_index");
     clt_infer_bound(ctx, 1, x.dim[1] == 1 ? 2 : x.dim[1], ignore->set, ignore->i);
     clt_shape slope = clt_shape3(x.dim[0], x.dim[1], 2);

@@ -128,8 +128,8 @@ CLT_GROUP_ROW_VARIANTS(pointwise_loss_forward, NULL, NULL)
 CLT_ELEMENTWISE_VARIANTS(pointwise_loss_backward)
 
 #define ERROR_INPUTS                                                                                         \
-    .inputs = "x: (N,...), f32, f16 or bf16\ny: a field of the data with as many elements, f32, f16, bf16, " \
-              "u8, u16, i32 or u32"
+    .inputs = "x: (N,...), f32, f16 or bf16\ny: a field of the data with the same number of elements, f32, " \
+              "f16, bf16, u8, u16, i32 or u32"
 #define ONE_OUTPUT .before = "{\"op\": \"linear\", \"out\": 1}, ", .after = ""
 CLT_OP_DOC(mse, .text = "The mean squared error, the usual loss for targets that are numbers.", ERROR_INPUTS,
            .example = "{\"op\": \"mse\"}", ONE_OUTPUT, .data = CLT_DOC_NUMBERS);
@@ -147,8 +147,8 @@ CLT_OP_DOC(
     bce_with_logits,
     .text = "The loss for answers that are yes or no, one or several for each sample, sigmoid included: give "
             "it logits. Accuracy counts the elements where x is above 0 exactly when y is above 0.5.",
-    .inputs = "x: logits (N,...), f32, f16 or bf16\ny: a field of the data with as many elements from 0 to "
-              "1, f32, f16, bf16, u8, u16, i32 or u32",
+    .inputs = "x: logits (N,...), f32, f16 or bf16\ny: a field of the data with the same number of elements, "
+              "from 0 to 1, f32, f16, bf16, u8, u16, i32 or u32",
     .example = "{\"op\": \"bce_with_logits\"}", ONE_OUTPUT, .data = CLT_DOC_NUMBERS);
 
 CLT_OP_DEFINE(bce_with_logits, "loss = mean of -(y log s(x) + (1-y) log(1-s(x))), s the sigmoid", 2, 2,

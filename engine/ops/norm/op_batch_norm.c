@@ -32,7 +32,7 @@ static const clt_attr_spec batch_norm_attrs[] = {
     CLT_NORM_EPS,
     CLT_SPEC_FLOAT("momentum", 0.1, 0, 1, "share of the batch in the new running statistics"),
     CLT_SPEC_BOOL("affine", true, "learn a factor and a shift per channel"),
-    CLT_SPEC_CHOICE("activation", CLT_BATCH_NORM_NONE, "none|relu", "what is applied to the result"),
+    CLT_SPEC_CHOICE("activation", CLT_BATCH_NORM_NONE, "none|relu", "function applied to the result"),
 };
 
 static clt_status check_residual(clt_infer *ctx)
@@ -509,7 +509,7 @@ CLT_OP_DOC(
         "residual, is added to the result before the activation. The plan also fuses an 'add' and a 'relu' "
         "that follow, and the mean and variance of a convolution's output are computed as that is stored.",
     .inputs = "x: (N,C), or with positions (N,C,L), (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16\n"
-              "residual: shape and type of x; may be left out",
+              "residual: shape and type of x; optional",
     .output = "y: shape and type of x",
     .params = "weight: (C), bias: (C) unless affine is false; buffers running_mean: (C), running_var: (C), "
               "the unbiased variance",

@@ -24,8 +24,8 @@ static clt_status layernorm_infer(clt_infer *ctx)
     const clt_attr *bias = clt_node_attr(ctx->node, "bias");
     bool affine = clt_node_attr(ctx->node, "affine")->b;
     if (!affine && bias->set && bias->b)
-        return clt_infer_fail(ctx,
-                              "\"bias\": true needs \"affine\": true; a 'bias' layer adds a shift alone");
+        return clt_infer_fail(
+            ctx, "\"bias\": true needs \"affine\": true; to learn only a shift, add a 'bias' layer");
     clt_shape row, stats;
     CLT_TRY(clt_norm_infer(ctx, &row, &stats));
     if (affine)

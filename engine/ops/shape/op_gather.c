@@ -108,9 +108,9 @@ CLT_FLAT_ROW_VARIANTS(gather_forward)
 CLT_FLAT_ROW_VARIANTS(gather_backward)
 
 CLT_OP_DOC(gather,
-           .text = "Takes rows of each sample by their numbers, so that layers after it compute these rows "
-                   "alone: the masked positions of a text. A number that is not below T is refused when the "
-                   "data is read.",
+           .text = "Takes rows of each sample by their numbers, so that the layers after it compute only "
+                   "these rows, such as the masked positions of a text. A number that is not below T is "
+                   "refused when the data is read.",
            .inputs = "x: (N,T,C), f32, f16 or bf16\nindex: (N,P), u8, u16, i32 or u32",
            .output = "y: (N,P,C), type of x",
            .example = "{\"op\": \"gather\", \"inputs\": [\"rows\", \"position\"]}",

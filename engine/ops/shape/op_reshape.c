@@ -17,7 +17,8 @@
  * source  -                                                     tested  verify -t 'flatten*', exact */
 
 static const clt_attr_spec reshape_attrs[] = {
-    CLT_SPEC_NEEDED(INTS, "shape", -1, 9e15, "dimensions without the batch; one may be -1: what is left"),
+    CLT_SPEC_NEEDED(INTS, "shape", -1, 9e15,
+                    "dimensions without the batch; one may be -1: computed from the other sizes"),
 };
 
 static clt_status reshape_infer(clt_infer *ctx)

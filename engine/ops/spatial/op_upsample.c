@@ -43,9 +43,8 @@ static clt_status upsample_infer(clt_infer *ctx)
     clt_dtype dtype = x->dtype;
     if (clt_node_attr(ctx->node, "align_corners")->b &&
         clt_node_attr(ctx->node, "mode")->choice == UPSAMPLE_NEAREST)
-        return clt_infer_fail(
-            ctx, "align_corners has no meaning with mode nearest; leave it out, or give \"mode\": "
-                 "\"linear\"");
+        return clt_infer_fail(ctx, "align_corners has no meaning with mode nearest; remove align_corners, or "
+                                   "give \"mode\": \"linear\"");
     clt_spatial s = sizes_of(ctx->node, &x->shape);
     clt_shape shape = clt_spatial_shape(&s, s.channels, s.out);
     return clt_infer_out(ctx, dtype, &shape);

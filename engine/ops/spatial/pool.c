@@ -91,11 +91,11 @@ clt_status clt_pool_infer(clt_infer *ctx)
     CLT_TRY(clt_spatial_fits(ctx, s));
     for (int i = 0; i < CLT_SPATIAL_MAX; i++)
         if (2 * s->padding[i] > s->kernel[i])
-            return clt_infer_fail(
-                ctx,
-                "padding %lld in the %s is more than half of the kernel, which is %lld: some "
-                "windows would see padding alone; give at most %lld",
-                (long long)s->padding[i], names[i], (long long)s->kernel[i], (long long)s->kernel[i] / 2);
+            return clt_infer_fail(ctx,
+                                  "padding %lld in the %s is more than half of the kernel, which is %lld: "
+                                  "some windows would contain only padding; give at most %lld",
+                                  (long long)s->padding[i], names[i], (long long)s->kernel[i],
+                                  (long long)s->kernel[i] / 2);
     clt_shape shape = clt_spatial_shape(s, s->channels, s->out);
     return clt_infer_out(ctx, dtype, &shape);
 }

@@ -180,7 +180,7 @@ expect_text "bad.jsonl', line 4" "line 5" "line 6" "the label 'sideways' is not 
 expect_code 3 "$CLTRAIN" train class.json data.path=bad.jsonl --out none
 expect_text 'data.on_bad_sample=skip' '2 of 12'
 expect_code 0 "$CLTRAIN" train class.json data.path=bad.jsonl 'data.class_names=["down","up"]' data.on_bad_sample=skip train.steps=1 --out skipped
-expect_text '3 of 12 samples of data.path are left out'
+expect_text '3 of 12 samples of data.path are skipped'
 printf '{}\n' | guarded "$CLTRAIN" predict run_class --input - >"$out" 2>&1 && fail 'texts on the standard input'
 expect_text 'texts, which are not read from the standard input; name a file of JSON Lines'
 expect_code 3 "$CLTRAIN" predict run_class bad.jsonl
@@ -188,7 +188,7 @@ reject_text 'data\.path'
 expect_text "'bad.jsonl'"
 expect_text "bad.jsonl', line 5"
 expect_code 2 "$CLTRAIN" predict run_class bad.jsonl data.on_bad_sample=skip
-expect_text 'only images can be left out of a prediction'
+expect_text 'a prediction can skip only images'
 expect_code 2 "$CLTRAIN" train class.json model.head=tokens --out none
 expect_text 'model.head tokens'
 

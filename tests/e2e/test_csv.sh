@@ -114,6 +114,6 @@ cp as_it_was.csv ok.csv
 expect_code 2 "$CLTRAIN" eval ok nothing.csv
 expect_text "'nothing.csv': there is no such file; an argument after the run or config names evaluation data .data.eval_path=FILE"
 expect_code 2 "$CLTRAIN" eval ok ok.csv data.eval_path=ok.csv
-expect_text 'leave data.eval_path out'
+expect_text 'remove data.eval_path'
 
 finish

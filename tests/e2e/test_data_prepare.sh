@@ -69,7 +69,7 @@ expect_text '^ok +good.npy: 2 samples' '^BAD  nan.npy: .*nan' '^ok +labels.idx: 
     '^ok +bpe/tokenizer.json: BPE, 400 tokens' '3 of 6 are bad'
 echo '{"text": "a"}' >records.jsonl
 expect_code 3 "$CLTRAIN" data verify records.jsonl
-expect_text 'BAD  records.jsonl: .*not checked alone.*cltrain new FILE'
+expect_text 'BAD  records.jsonl: .*cannot be checked without a config.*cltrain new FILE'
 cat >config.json <<'JSON'
 {
   "model": {"type": "mlp", "hidden": [], "outputs": 3},
@@ -107,7 +107,7 @@ printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\n' >pointer.txt
 mkdir pictured
 cp one.txt pictured/a.txt && cp two.txt pictured/b.txt && printf '\x89PNG\r\n\x1a\n' >pictured/c.png
 expect_code 0 "$CLTRAIN" data prepare pictured --out left --tokenizer bytes --split 0
-expect_text "^warning: data: 1 of 3 files of 'pictured' is left out, which is not text; the first: .*'pictured/c.png' \(TEXT\): it is a PNG image"
+expect_text "^warning: data: 1 of 3 files of 'pictured' is skipped, because it is not text; the first: .*'pictured/c.png' \(TEXT\): it is a PNG image"
 expect_code 0 "$CLTRAIN" data prepare one.txt two.txt --out alone --tokenizer bytes --split 0
 expect_same alone/train_000.bin left/train_000.bin
 expect_code 0 "$CLTRAIN" data prepare 'pictured/*' --out pattern2 --tokenizer bytes --split 0
@@ -116,7 +116,7 @@ expect_code 3 "$CLTRAIN" data prepare pictured/a.txt pictured/c.png --out x --to
 expect_text "'pictured/c.png' \(TEXT\): it is a PNG image"
 printf '%%PDF-1.4\n\0' >pictured/d.txt
 expect_code 0 "$CLTRAIN" data prepare pictured --out x --tokenizer bytes --split 0
-expect_text "^warning: data: 2 of 4 files of 'pictured' are left out, which are not text"
+expect_text "^warning: data: 2 of 4 files of 'pictured' are skipped, because they are not text"
 rm -r x pictured/d.txt
 cp pointer.txt pictured/p.txt # a text that was not fetched, or has another encoding, is not left out
 expect_code 3 "$CLTRAIN" data prepare pictured --out x --tokenizer bytes

@@ -37,7 +37,7 @@ expect_text "BAD  'bad.jsonl', line 4: .*the answer is empty" "BAD  'bad.jsonl',
 expect_code 3 "$CLTRAIN" train chat.json "${bad[@]}"
 expect_text "'bad.jsonl', line 4: .*the answer is empty; 3 of 6 samples cannot be used" 'data.on_bad_sample=skip'
 expect_code 0 "$CLTRAIN" train chat.json "${bad[@]}" data.on_bad_sample=skip train.steps=1 data.micro_batch=1 --out skipped
-expect_text 'warning: data: 3 of 6 samples of data.path are left out' 'chat: 3 samples'
+expect_text 'warning: data: 3 of 6 samples of data.path are skipped' 'chat: 3 samples'
 expect_code 3 "$CLTRAIN" train chat.json model.context=16
 expect_text "chats.jsonl', line 1: it has [0-9]+ tokens, and a sample of 17 at most fits into model.context 16" 'data.truncate=true'
 expect_code 0 "$CLTRAIN" train chat.json model.context=64 data.truncate=true data.on_bad_sample=skip train.steps=1 --out cut
@@ -104,7 +104,7 @@ for command in 'data verify' 'data show --out open.html' 'estimate --device gene
     expect_code 0 "$CLTRAIN" $command open.json --init hf
 done
 expect_code 2 "$CLTRAIN" data verify "$golden/chats.jsonl" --init hf
-expect_text 'fills what a CONFIG leaves open'
+expect_text 'fills in missing keys of a CONFIG'
 expect_file hf/chat_template.jinja
 if grep -q 'You are Qwen, created by Alibaba Cloud' hf/chat_template.jinja; then pass; else fail 'the template lacks its system turn'; fi
 tr -d ' \n' <hf/generation_config.json >"$out"

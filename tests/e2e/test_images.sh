@@ -79,7 +79,7 @@ expect_code 3 "$CLTRAIN" data prepare bad --out bad.images
 expect_text 'bad/cat/empty.jpg' '--skip-bad'
 expect_absent bad.images
 expect_code 0 "$CLTRAIN" data prepare bad --out bad.images --skip-bad
-expect_text '200 images of 10 classes' '3 images that cannot be decoded were left out'
+expect_text '200 images of 10 classes' '3 images that cannot be decoded were skipped'
 printf x | dd of=bad.images bs=1 seek=200 conv=notrunc 2>/dev/null
 expect_code 3 "$CLTRAIN" data verify bad.images
 expect_text 'checksum'
@@ -175,10 +175,10 @@ cp ship.jpg 'photos/a "x".jpg'
 cp frog.png 'photos/in, side/c.PNG'
 touch photos/notes.txt
 expect_code 0 "$CLTRAIN" predict cifar_run photos --out photos.csv
-expect_text '3 samples predicted' "'photos': 1 other file is left out: its name does not end in .jpg"
+expect_text '3 samples predicted' "'photos': 1 other file is skipped: its name does not end in .jpg"
 expect_code 0 "$CLTRAIN" predict cifar_run photos// --out slash.csv
 expect_same photos.csv slash.csv
-[ "$(grep -c 'left out' "$out")" = 1 ] && pass || fail "a file that is left out is told $(grep -c 'left out' "$out") times"
+[ "$(grep -c 'skipped:' "$out")" = 1 ] && pass || fail "a file that is skipped is named $(grep -c 'skipped:' "$out") times"
 printf '%s\n' 'file,sample,class,name,probability' '"photos/a ""x"".jpg",0,8,ship' 'photos/b.png,1,6,frog' '"photos/in, side/c.PNG",2,6,frog' |
     while read -r line; do grep -q -F -x -e "$line" <(sed 's/\(,frog\|,ship\),.*/\1/' photos.csv | sed 's/,p0.*//') || echo "$line"; done >missing
 [ -s missing ] && fail "photos.csv has no line $(head -n 1 missing): $(cat photos.csv)" || pass
@@ -266,22 +266,22 @@ for evaluate in 'eval one data.micro_batch=1' 'eval one data.micro_batch=4' 'eva
     figures "$out" >good.figures
     # shellcheck disable=SC2086
     expect_code 0 "$CLTRAIN" $evaluate data.eval_path=damaged data.on_bad_sample=skip --json -
-    expect_text 'damaged/cat/0.png.*it is left out' '1 of 12 images cannot be read and were left out' '"samples_left_out": 1'
+    expect_text 'damaged/cat/0.png.*it is skipped' '1 of 12 images cannot be read and were skipped' '"samples_left_out": 1'
     figures "$out" >damaged.figures
     grep -q 'samples 11$' good.figures && pass || fail "the evaluation says $(cat good.figures)"
     expect_same good.figures damaged.figures
 done
 expect_code 0 "$CLTRAIN" eval one data.eval_path=damaged data.on_bad_sample=skip
-expect_text '11 of 12 samples \(1 bad, left out\)'
+expect_text '11 of 12 samples \(1 unreadable, skipped\)'
 expect_code 3 "$CLTRAIN" eval one data.eval_path=damaged
 expect_text 'reading image .damaged/cat/0.png'
 expect_code 0 "$CLTRAIN" train images.json --out in_training train.steps=2 data.eval_path=damaged data.on_bad_sample=skip
-expect_text 'eval at step 2 .*11 of 12 samples \(1 bad, left out\)'
+expect_text 'eval at step 2 .*11 of 12 samples \(1 unreadable, skipped\)'
 expect_code 0 "$CLTRAIN" predict one good --out good.csv
 for out_of in bad.csv bad.jsonl; do
     expect_code 3 "$CLTRAIN" predict one damaged --out $out_of
     expect_code 0 "$CLTRAIN" predict one damaged data.on_bad_sample=skip --out $out_of
-    expect_text '11 samples predicted' '1 of 12 images cannot be read and were left out' 'damaged/cat/0.png.*it is left out'
+    expect_text '11 samples predicted' '1 of 12 images cannot be read and were skipped' 'damaged/cat/0.png.*it is skipped'
 done
 [ "$(wc -l <bad.csv)" = 13 ] && pass || fail "12 images have $(wc -l <bad.csv) lines"
 grep -q -E '^damaged/cat/0.png,0,,*$' bad.csv && pass || fail "no empty row: $(head -n 2 bad.csv)"

@@ -57,17 +57,17 @@ expect_text "there is no column 'area2'; did you mean 'area'"
 awk 'BEGIN { srand(5); print "PassengerId,line,rooms,city,name,const,empty,price"; for (i = 0; i < 60; i++) { a = rand()
     printf "%d,%d,%s,%s,person %d,7,,%.4f\n", i * 3 + 5, i + 1, i % 9 ? a : i ? "?" : "NA", i % 7 ? "c" i % 3 : "-", i, 2 * a } }' >messy.csv
 new_config messy.json csv mlp messy.csv
-expect_text "taken for blank cells \(data.blank\): 'NA', '\?'" "column 'PassengerId' is left out \(data.drop_columns\): it identifies the lines" \
-    "column 'line' is left out .*: it counts the lines" "column 'name' is left out .*: hardly any of its words is there twice" \
-    "column 'const' is left out .*: all of its cells are the same" "column 'empty' is left out .*: all of its cells are blank"
+expect_text "taken for blank cells \(data.blank\): 'NA', '\?'" "column 'PassengerId' is dropped \(data.drop_columns\): it identifies the lines" \
+    "column 'line' is dropped .*: it counts the lines" "column 'name' is dropped .*: hardly any of its words is there twice" \
+    "column 'const' is dropped .*: all of its cells are the same" "column 'empty' is dropped .*: all of its cells are blank"
 expect_code 0 grep -F '"drop_columns": ["PassengerId", "line", "name", "const", "empty"]' messy.json
 expect_code 0 grep -F '"blank": ["NA", "?"]' messy.json
 sed '20s/,[^,]*$/,NA/' messy.csv >hole.csv # a target cannot be made up
 expect_code 3 "$CLTRAIN" new hole.csv --out none.json
-expect_text "line 20, column 'price': the target is missing; leave the line out"
+expect_text "line 20, column 'price': the target is missing; remove the line"
 printf 'x,y\n%s' "$(for i in {1..30}; do echo "$i,$((i * 2))"; done)" >count.csv # the only input is none to leave out
 new_config count.json csv mlp count.csv
-reject_text 'left out'
+reject_text 'is dropped'
 expect_text 'taken for values, not for classes'
 # numbers that are taken for classes: 90 kinds in 120 lines, by a training and by new, where one cell is no number
 awk 'NR == 1 { print; next } { split($0, c, ","); printf "%s,%s,%d\n", c[1], c[2], 1000 + NR % 90 }' houses.csv >kinds.csv
@@ -87,7 +87,7 @@ fi
 # --- keys of the command line stand in the config, and are checked as train does ---
 new_config keys.json csv mlp messy.csv train.steps=40 'model.hidden=[8]' precision.mode=f32 'data.drop_columns=["name", "empty"]' data.micro_batch=4
 expect_text 'batches of 4'
-reject_text 'left out'
+reject_text 'is dropped'
 expect_code 0 grep -F '"steps": 40' keys.json
 reject_epochs() { grep -q '"epochs"' "$1" && fail "$(cat "$1")" || pass; }
 reject_epochs keys.json

@@ -44,13 +44,13 @@ refused 'a,kind,y\nnan,x,2\n,x,3\ninf,x,4\n' "line 2, column 'a': 'nan' is not f
 refused 'a,kind,y\n1e300,x,2\n2e300,x,4\n' "line 2, column 'a': '1e300' is too large for f32"
 refused 'a,kind,y\n1,x,2\n,x,4\n' "line 3, column 'a': '' is blank; .* data.fill" data.fill=refuse
 refused 'a,kind,y\n1,x,2\n2,,4\n' "line 3, column 'kind': '' is blank" data.fill=refuse
-refused 'a,kind,y\n,x,2\n,x,4\n' "column 'a': all of its cells are blank; leave it out"
+refused 'a,kind,y\n,x,2\n,x,4\n' "column 'a': all of its cells are blank; drop it"
 refused "a,kind,y\\n1,x,2\\n2,f\\xfcr,4\\n" "line 3, column 'kind': the word 'f.r' has the byte 0xfc"
 expect_code 2 "$CLTRAIN" train c.json data.fill=middle --dry-run
 expect_text "data.fill: 'middle' is not valid; valid: mean, median, refuse, or a number"
 awk 'BEGIN { print "a,name,y"; for (i = 1; i <= 1100; i++) printf "%d,person %d,%d\n", i, i, 2 * i }' >names.csv
 expect_code 3 "$CLTRAIN" train c.json data.path=names.csv --dry-run
-expect_text "column 'name' holds 1,?100 different words" 'leave the column out \(data.drop_columns\)'
+expect_text "column 'name' holds 1,?100 different words" 'drop the column \(data.drop_columns\)'
 # A config that an older version printed standardises and fills nothing.
 "$CLTRAIN" config --print c.json >printed.json
 grep -v '"standardize"\|"fill"\|"data.fill"\|"data.standardize"' printed.json | sed '/"data.words"/d; /"words"/d' >older.json
@@ -180,7 +180,7 @@ awk -F, -v OFS=, 'NR == 1 { print "id", $0; next } { print NR * 7, $1 == "" ? "N
 sed '1s/note/id/; s/133,red,$/133,red,NA/; s/190,,/190,?,/' e.csv >id_e.csv
 grep -q '133,red,NA$' id_e.csv && grep -q '190,?,6' id_e.csv && pass || fail "$(cat id_e.csv)"
 expect_code 3 "$CLTRAIN" train c.json data.path=id.csv --dry-run
-expect_text "line 4, column 'a': 'NA' is not a number, as other cells of the column are; if it stands for a missing value, list it in data.blank"
+expect_text "line 4, column 'a': 'NA' is not a number, as other cells of the column are; if it means a missing value, list it in data.blank"
 id=(c.json data.path=id.csv data.eval_path=id_e.csv 'data.blank=["NA", "?"]')
 expect_code 3 "$CLTRAIN" train "${id[@]}" 'data.drop_columns=["ids"]' --dry-run
 expect_text "data.drop_columns: there is no column 'ids'; did you mean 'id'\?"
@@ -202,7 +202,7 @@ expect_text 'these keys were fixed when the run read its table'
 expect_code 0 "$CLTRAIN" train c.json --init id data.path=id.csv 'data.blank=["NA", "?"]' 'data.drop_columns=["id"]' --dry-run
 expect_text "'id.csv' is standardised as the table that the weights were trained on"
 expect_code 3 "$CLTRAIN" train c.json data.path=id.csv 'data.blank=["NA", "?", "110"]' --dry-run
-expect_text "line 2, column 'y': the target is missing; leave the line out"
+expect_text "line 2, column 'y': the target is missing; remove the line"
 
 # Names that the table does not have: a file and the standard input give the same message, and nothing is
 # written before.

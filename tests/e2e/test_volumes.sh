@@ -67,7 +67,7 @@ cp val/masks/ct000.nii val/masks/ct001.nii paired/masks/
 touch paired/images/notes.txt
 expect_code 0 "$CLTRAIN" data verify seg.json data.path=paired data.eval_path=[] data.split=0
 expect_text 'ok   paired/images/ct000.hdr: 16 x 20 x 24 voxels' "1 volume from 'paired' \(1 in .hdr and .img\)" \
-    "1 mask has no image of the same name and is left out: 'paired/masks/ct001.nii'" "1 other file or folder is left out, which is not a volume: 'paired/images/notes.txt'"
+    "1 mask has no image of the same name and is skipped: 'paired/masks/ct001.nii'" "1 other file or folder is skipped, because it is not a volume: 'paired/images/notes.txt'"
 expect_code 0 "$CLTRAIN" data verify paired/images/ct000.img
 expect_text 'NIfTI-1 \(a pair of files\)'
 mv paired/images/ct000.img paired/images/ct002.img
@@ -267,7 +267,7 @@ cp kinds/sphere/ct001.nii.gz unknown
 cp kinds/shell/ct002.nii.gz unknown/more
 touch unknown/notes.txt
 expect_code 0 "$CLTRAIN" predict kinds_run unknown/ --out unknown.csv
-expect_text "'unknown/?': 1 other file or folder is left out, which is not a volume: 'unknown/notes.txt'"
+expect_text "'unknown/?': 1 other file or folder is skipped, because it is not a volume: 'unknown/notes.txt'"
 reject_text 'data\.path'
 [ "$(cut -d, -f1-4 unknown.csv | tr '\n' ' ')" = \
     'file,sample,class,name unknown/ct001.nii.gz,0,1,sphere unknown/more/ct002.nii.gz,1,0,shell ' ] && pass || fail "unknown.csv: $(cat unknown.csv)"
@@ -290,5 +290,5 @@ expect_text "BAD  bad/images/lonely.nii: .* has no mask" "BAD  bad/images/short.
 expect_code 3 "$CLTRAIN" train seg.json data.path=bad --out never
 expect_text 'classes|short|other|lonely'
 expect_code 0 "$CLTRAIN" train seg.json data.path=bad data.on_bad_sample=skip train.steps=20 --out skipped
-expect_text 'left out \(data.on_bad_sample skip\)' 'the next volume takes its place'
+expect_text 'skipped \(data.on_bad_sample skip\)' 'the next volume takes its place'
 finish

@@ -225,8 +225,8 @@ static clt_status read_words(const clt_annotated_rules *rules, clt_encoder *enco
         CLT_FAIL(CLT_EDATA, "its \"%s\" is missing or not a list of words", rules->text);
     if (rules->labelled &&
         (clt_json_typeof(labels) != CLT_JSON_ARRAY || clt_json_count(labels) != clt_json_count(words)))
-        CLT_FAIL(CLT_EDATA, "its \"%s\" must be a list of as many labels as it has words, %zu", rules->label,
-                 clt_json_count(words));
+        CLT_FAIL(CLT_EDATA, "its \"%s\" must be a list with one label for each of its %zu words",
+                 rules->label, clt_json_count(words));
     for (const clt_json *one = clt_json_first(words); one; one = clt_json_next(one))
         CLT_TRY(add_word(rules, encoder, one, (int32_t)out->n_words++, out, &capacity));
     for (const clt_json *one = clt_json_first(labels); one; one = clt_json_next(one))
@@ -282,7 +282,7 @@ static clt_status take_answer(const clt_json *text, const clt_json *start, const
         CLT_FAIL(CLT_EDATA, "the \"answer_start\" of an answer is missing or not the number of a character");
     const char *answer = clt_json_string(text);
     if (!byte_of(context, number, &at) || strncmp(context + at, answer, strlen(answer)) != 0)
-        CLT_FAIL(CLT_EDATA, "the answer '%.60s' does not stand in the context from character %lld on", answer,
+        CLT_FAIL(CLT_EDATA, "the answer '%.60s' is not in the context at character %lld", answer,
                  (long long)number);
     if (out->answers.length == 0)
         CLT_TRY(find_answer(out, at, at + strlen(answer)));

@@ -303,8 +303,8 @@ static clt_status annotated_check_bound(const clt_source *source, int field, int
                  (long long)source->fields[field].max_value, (long long)bound);
     if (labels && !(has_ignore && ignore == CLT_ANNOTATED_NONE))
         CLT_FAIL(CLT_ECONFIG,
-                 "data.task tokens marks tokens without a label by -1, and the model's loss does not "
-                 "leave them out; model.type bert with model.head tokens does");
+                 "data.task tokens marks tokens without a label by -1, and the model's loss does not ignore "
+                 "them; the loss of model.type bert with model.head tokens does");
     return CLT_OK;
 }
 
@@ -417,7 +417,7 @@ static const clt_config_key annotated_keys[] = {
     CLT_KEY_BOOL("data.unanswerable", "false",
                  "span: records without an answer are trained as such, and no answer may be predicted"),
     CLT_KEY_CHOICE("data.on_bad_sample", "stop|skip", "\"stop\"",
-                   "a sample that cannot be used ends the run, or is left out"),
+                   "stop: a sample that cannot be used ends the run; skip: such a sample is skipped"),
     CLT_KEY_FLOAT_OPEN("data.split", 0, false, 1, true, "0.1", "",
                        "part of the samples kept for evaluation when data.eval_path is empty; 0: none"),
     CLT_KEY_END,

@@ -46,7 +46,7 @@ static clt_status check_magic(clt_array_file *file)
     if (file->size < IDX_MAGIC_BYTES)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': the file is cut off inside the idx header: it has %llu bytes, the magic "
-                 "alone has 4; copy or download it again",
+                 "number needs 4; copy or download it again",
                  file->path, (unsigned long long)file->size);
     if (b[0] != 0 || b[1] != 0)
         CLT_FAIL(CLT_EDATA,

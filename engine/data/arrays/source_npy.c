@@ -123,7 +123,7 @@ static clt_status scan_descr(npy_scan *scan)
     if (scan->at < scan->end && *scan->at == '[')
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': it holds records with named fields (a structured dtype), not a plain array; "
-                 "save each field in a file of its own",
+                 "save each field in a separate file",
                  scan->path);
     return scan_string(scan, scan->descr, sizeof scan->descr);
 }

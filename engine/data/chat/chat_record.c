@@ -299,7 +299,7 @@ static clt_status read_ids(const clt_chat_rules *rules, const clt_json *record, 
         return clt_json_wrong_type(ids, "input_ids", "a list of tokens");
     if (labels &&
         (clt_json_typeof(labels) != CLT_JSON_ARRAY || clt_json_count(labels) != clt_json_count(ids)))
-        CLT_FAIL(CLT_EDATA, "its \"labels\" must be a list of as many numbers as \"input_ids\"");
+        CLT_FAIL(CLT_EDATA, "its \"labels\" must be a list of numbers as long as \"input_ids\"");
     const clt_json *one = clt_json_first(ids), *of = clt_json_first(labels);
     for (size_t i = 0; one; one = clt_json_next(one), of = of ? clt_json_next(of) : NULL, i++) {
         if (!clt_json_int_within(one, 0, vocab - 1, &id))

@@ -318,7 +318,7 @@ static const clt_config_key chat_keys[] = {
                  "samples that are longer than model.context are cut; false: they are bad samples"),
     CLT_RECORD_TABLE_KEYS,
     CLT_KEY_CHOICE("data.on_bad_sample", "stop|skip", "\"stop\"",
-                   "a sample that cannot be used ends the run, or is left out"),
+                   "stop: a sample that cannot be used ends the run; skip: such a sample is skipped"),
     CLT_KEY_BOOL("data.special_tokens", "false",
                  "names of special tokens in the text become these tokens; false: they are plain text"),
     CLT_KEY_FLOAT_OPEN("data.split", 0, false, 1, true, "0.1", "",

@@ -247,7 +247,7 @@ static clt_status put_image(packing *p, const clt_image_file *file, packed_image
         clt_status status = clt_error_put(&image->error);
         if (status != CLT_EDATA || !p->o->skips_bad)
             return clt_fail(status, __FILE__, __LINE__, "%s%s", image->error.text,
-                            status == CLT_EDATA ? "; remove the file, or leave such files out with --skip-bad"
+                            status == CLT_EDATA ? "; remove the file, or skip such files with --skip-bad"
                                                 : "");
         result->left_out++;
         if (p->o->message)

@@ -181,7 +181,7 @@ void clt_images_close(clt_source *source)
     if (!state || !state->lock_made)
         return;
     if (state->once && state->n_bad > 0)
-        CLT_WARN("%lld of %lld image%s cannot be read and were left out (data.on_bad_sample skip; %s)",
+        CLT_WARN("%lld of %lld image%s cannot be read and were skipped (data.on_bad_sample skip; %s)",
                  (long long)state->n_bad, (long long)source->samples, CLT_PLURAL(source->samples),
                  source->description ? source->description : "");
     if (state->n_replaced > 0)
@@ -317,7 +317,7 @@ static void note_bad(clt_image_state *state, int64_t index)
     pthread_mutex_unlock(&state->lock);
     if (!known)
         CLT_WARN("%s; %s (data.on_bad_sample skip)", clt_error_text(),
-                 state->once ? "it is left out" : "the next sample takes its place");
+                 state->once ? "it is skipped" : "the next sample takes its place");
 }
 
 bool clt_images_left_out(const clt_source *source, int64_t index)
@@ -422,12 +422,11 @@ clt_status clt_images_check_bound(const clt_source *source, int field, int64_t b
     (void)ignore;
     *done = true;
     if (source->fields[field].is_index && source->fields[field].max_value >= bound)
-        CLT_FAIL(
-            CLT_EDATA,
-            "checking field \"%s\" of the data: it has %lld classes (%s ... %s), the model takes %lld; give "
-            "the model as many outputs as there are classes",
-            source->fields[field].name, (long long)source->n_class_names, source->class_names[0],
-            source->class_names[source->n_class_names - 1], (long long)bound);
+        CLT_FAIL(CLT_EDATA,
+                 "checking field \"%s\" of the data: it has %lld classes (%s ... %s), the model takes %lld; "
+                 "give the model one output for each class",
+                 source->fields[field].name, (long long)source->n_class_names, source->class_names[0],
+                 source->class_names[source->n_class_names - 1], (long long)bound);
     return CLT_OK;
 }
 

@@ -220,7 +220,7 @@ static clt_status images_open(clt_source *source, const clt_config *config, clt_
         CLT_TRY(match_training(source, config, s));
     CLT_TRY(clt_images_begin(source, &s->base, config, split, 0, 0));
     if (split == CLT_SPLIT_INPUT && s->list.others > 0)
-        CLT_WARN_ONCE("'%s': %lld other file%s left out: %s not end in .jpg, .jpeg or .png", path,
+        CLT_WARN_ONCE("'%s': %lld other file%s skipped: %s not end in .jpg, .jpeg or .png", path,
                       (long long)s->list.others, s->list.others == 1 ? " is" : "s are",
                       s->list.others == 1 ? "its name does" : "their names do");
     if (split == CLT_SPLIT_INPUT)

@@ -93,8 +93,9 @@ static clt_status find_local(const fetching *f, const clt_fetch_file *file, char
     *out = NULL;
     if (!clt_is_directory(f->local)) {
         if (f->set->files[1].name)
-            CLT_FAIL(CLT_EUSAGE, "'%s' is one file, and '%s' has several: name the folder that holds them",
-                     f->local, f->set->name);
+            CLT_FAIL(CLT_EUSAGE,
+                     "the set '%s' has several files; give the folder that contains them, not the file '%s'",
+                     f->set->name, f->local);
         *out = strdup(f->local);
         return *out ? CLT_OK : CLT_ENOMEM;
     }
@@ -392,7 +393,7 @@ static clt_status get_volumes(const fetching *f)
     const char **names;
     int count = 0;
     if (f->o->from)
-        CLT_FAIL(CLT_EUSAGE, "'%s' is made here, not downloaded: leave --from out", f->set->name);
+        CLT_FAIL(CLT_EUSAGE, "'%s' is made here, not downloaded; remove --from", f->set->name);
     CLT_TRY(clt_arena_create(&arena));
     CLT_TRY(clt_fetch_volume_names(arena, &names, &count));
     if (sums_agree(f->out, names, count, f->result))

@@ -255,7 +255,7 @@ static clt_status wrong_count(const clt_rows *rows, int64_t n)
 {
     CLT_FAIL(CLT_EDATA, "reading '%s': line %lld has %lld numbers, a sample of this model has %lld%s",
              rows->name, (long long)rows->line_number, (long long)n, (long long)rows->elements,
-             n == rows->elements + 1 ? "; is one column the target? leave it out" : "");
+             n == rows->elements + 1 ? "; is one column the target? remove it" : "");
 }
 
 static clt_status bad_text(const clt_rows *rows, const char *bad)

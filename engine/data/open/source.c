@@ -88,13 +88,12 @@ static clt_status refuse_unclaimed(const char *path)
     CLT_TRY(clt_image_refuse_other_file(path));
     if (got < 2 || memcmp(start, "\0\0", 2) == 0 || memcmp(start, "\x1f\x8b", 2) == 0)
         return CLT_OK;
-    CLT_FAIL(CLT_EDATA,
-             "reading '%s': files with this ending are not checked alone, and it is not an idx file, which "
-             "begins with the "
-             "bytes 00 00; give the config that names it, if it holds texts or records ('cltrain new FILE' "
-             "writes one), "
-             "or train with '--dry-run --init FILE', if it holds weights",
-             path);
+    CLT_FAIL(
+        CLT_EDATA,
+        "reading '%s': a file with this ending cannot be checked without a config, and it is not an idx "
+        "file, which begins with the bytes 00 00; if it holds texts or records, give the config that names "
+        "it ('cltrain new FILE' writes one); if it holds weights, train with '--dry-run --init FILE'",
+        path);
 }
 
 clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_str *out)

@@ -45,7 +45,8 @@ static thread_memory *memory_of_thread(void)
     if (key_error || clt_alloc(&m, 1, sizeof *m, "a thread's images") != CLT_OK ||
         pthread_setspecific(key, m)) {
         free(m);
-        (void)clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "decoding images: a thread has no memory of its own");
+        (void)clt_fail(CLT_ENOMEM, __FILE__, __LINE__,
+                       "decoding images: a thread could not get its own memory");
         return NULL;
     }
     return m;

@@ -13,11 +13,10 @@
     CLT_KEY_STRINGS("data.column_names", "[]",                                                               \
                     "names of the columns of a .csv or .tsv file without a line of names; [] if the first "  \
                     "line of such a file names them"),                                                       \
-        CLT_KEY_CHOICE(                                                                                      \
-            "data.quotes", "auto|yes|no", "\"auto\"",                                                        \
-            "whether cells of a .csv or .tsv file may stand in double quotes, in which separators "          \
-            "and line breaks are text; no: quotes are characters like others; auto: yes in .csv "            \
-            "and no in .tsv, as GLUE's files have it")
+        CLT_KEY_CHOICE("data.quotes", "auto|yes|no", "\"auto\"",                                             \
+                       "whether cells of a .csv or .tsv file may be in double quotes, in which separators "  \
+                       "and line breaks are text; no: quotes are characters like others; auto: yes in .csv " \
+                       "and no in .tsv, as GLUE's files have it")
 
 /* Adds each row of the newest file that is not blank as a document; `bytes` is the file's text. The first
  * row names the columns, unless data.column_names does and none of its names is a cell of the first row.

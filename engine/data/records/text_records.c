@@ -78,10 +78,9 @@ clt_status clt_records_judge(const clt_config *config, const clt_texts *texts, c
     clt_record_place(texts, document, &where);
     CLT_TRY(clt_str_check(&where));
     if (bad < part->count && strcmp(clt_config_string(config, "data.on_bad_sample"), "skip") == 0) {
-        CLT_WARN_ONCE("data: %lld of %lld sample%s of %s are left out (data.on_bad_sample skip); the first, "
-                      "%s: %s",
-                      (long long)bad, (long long)part->count, CLT_PLURAL(part->count), part->key, where.text,
-                      why);
+        CLT_WARN_ONCE(
+            "data: %lld of %lld sample%s of %s are skipped (data.on_bad_sample skip); the first, %s: %s",
+            (long long)bad, (long long)part->count, CLT_PLURAL(part->count), part->key, where.text, why);
         return CLT_OK;
     }
     CLT_FAIL(CLT_EDATA,

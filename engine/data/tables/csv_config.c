@@ -24,11 +24,10 @@ static const clt_config_key csv_keys[] = {
     CLT_KEY_STRINGS("data.blank", "[]",
                     "words that mean a blank cell wherever they are the whole cell, such as NA, ? or -999; a "
                     "cell with nothing in it is blank in any case"),
-    CLT_KEY_STRINGS(
-        "data.words", "[]",
-        "columns of the input whose cells are words although all or some are numbers, such as postal "
-        "codes; a column without any number is one of words anyway. Each word of the training part "
-        "is an input of its own, 1 or 0"),
+    CLT_KEY_STRINGS("data.words", "[]",
+                    "columns of the input whose cells are words although all or some are numbers, such as "
+                    "postal codes; a column without any number holds words anyway. Each word of the training "
+                    "part is a separate input, 1 or 0"),
     {.path = "data.fill",
      .type = CLT_CFG_STRING,
      .default_text = "\"mean\"",
@@ -36,11 +35,10 @@ static const clt_config_key csv_keys[] = {
      .min = -1e30,
      .max = 1e30,
      .unit = "",
-     .help =
-         "what a blank cell counts as in an input column of numbers: the mean or median of the column's "
-         "numbers in the training part, or the number given here, in the unit of the table; in a column of "
-         "words it is a word of its own; refuse: a blank cell is an error in both. With --init RUN the "
-         "run's own values hold"},
+     .help = "what a blank cell counts as in an input column of numbers: the mean or median of the column's "
+             "numbers in the training part, or the number given here, in the unit of the table; in a column "
+             "of words it is a separate word; refuse: a blank cell is an error in both. With --init RUN the "
+             "run's own values are used"},
     {.path = "data.standardize",
      .type = CLT_CFG_BOOL,
      .default_text = "true",

@@ -98,9 +98,9 @@ const char *clt_table_hint(const char *cell)
                      "thousands)"
                    : " (is that a decimal comma? write a point)";
     case THOUSANDS:
-        return " (do commas separate the thousands? leave them out)";
+        return " (do commas separate the thousands? remove them)";
     case EITHER:
-        return " (does the comma separate thousands? leave it out; is that a decimal comma? write a point)";
+        return " (does the comma separate thousands? remove it; is that a decimal comma? write a point)";
     case NO_COMMAS:
         break;
     }

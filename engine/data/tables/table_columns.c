@@ -38,8 +38,8 @@ clt_status clt_table_target_missing(const clt_csv_table *t, int64_t row, int col
 {
     char name[80];
     clt_table_column_text(t, column, name, sizeof name);
-    CLT_FAIL(CLT_EDATA, "reading '%s': line %lld, column %s: the target is missing; leave the line out",
-             t->path, (long long)clt_csv_line(t, row), name);
+    CLT_FAIL(CLT_EDATA, "reading '%s': line %lld, column %s: the target is missing; remove the line", t->path,
+             (long long)clt_csv_line(t, row), name);
 }
 
 static clt_status find_name(const clt_csv_table *t, const char *key, const char *word, int *found)
@@ -210,12 +210,13 @@ static clt_status no_number(const clt_csv_table *t, int64_t row, int column, con
         (void)snprintf(what, sizeof what, "is not a number%s", hint);
     else if (clt_table_means_missing(cell))
         (void)snprintf(what, sizeof what,
-                       "is not a number, as %s; if it stands for a missing value, list it in data.blank", as);
+                       "is not a number, as %s; if it means a missing value, list it in data.blank", as);
     else
-        (void)snprintf(what, sizeof what,
-                       "is not a number, as %s; " NO_BLANK ", name the column in data.words if all of its "
-                       "cells are words, or leave it out (data.drop_columns)",
-                       as);
+        (void)snprintf(
+            what, sizeof what,
+            "is not a number, as %s; " NO_BLANK
+            ", name the column in data.words if all of its cells are words, or drop it (data.drop_columns)",
+            as);
     return clt_table_bad_cell(t, row, column, what);
 }
 
@@ -254,7 +255,7 @@ static clt_status judge_column(const learning *l, int column, bool *words)
     if (other < 0 && numbers == 0) {
         clt_table_column_text(l->t, column, name, sizeof name);
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': column %s: all of its cells are blank; leave it out (data.drop_columns)",
+                 "reading '%s': column %s: all of its cells are blank; drop it (data.drop_columns)",
                  l->t->path, name);
     }
     return CLT_OK;
@@ -268,17 +269,16 @@ static clt_status learn_words(const learning *l, int column, clt_table_column *c
     CLT_TRY(clt_table_words(l->t, column, l->part, "the word", l->arena, &c->words, &c->n_words));
     if (c->n_words > MAX_INPUT_WORDS)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': column %s holds %lld different words, and each of them would be an input of "
-                 "its own; leave the column out (data.drop_columns), or make numbers of it",
+                 "reading '%s': column %s holds %lld different words, and each of them would be a separate "
+                 "input; drop the column (data.drop_columns), or replace its words by numbers",
                  l->t->path, name, (long long)c->n_words);
     for (int64_t i = 0; i < c->n_words; i++) /* copied, since the table is freed */
         if (!(c->words[i] = clt_arena_strdup(l->arena, c->words[i])))
             return CLT_ENOMEM;
     if (c->n_words > 20 && c->n_words > l->part->count / 2)
-        CLT_WARN_ONCE(
-            "'%s': column %s holds %lld different words in %lld rows, so hardly any is seen twice; leave the "
-            "column out (data.drop_columns)?",
-            l->t->path, name, (long long)c->n_words, (long long)l->part->count);
+        CLT_WARN_ONCE("'%s': column %s holds %lld different words in %lld rows, so hardly any is seen twice; "
+                      "should it be dropped (data.drop_columns)?",
+                      l->t->path, name, (long long)c->n_words, (long long)l->part->count);
     return CLT_OK;
 }
 
@@ -291,10 +291,9 @@ static clt_status learn_numbers(const learning *l, int column, clt_table_column 
     clt_table_column_text(l->t, column, name, sizeof name);
     c->fills = strcmp(fill, "refuse") != 0;
     if (!any && (l->standardizes || strcmp(fill, "mean") == 0 || strcmp(fill, "median") == 0))
-        CLT_FAIL(
-            CLT_EDATA,
-            "reading '%s': column %s has no number in the training part; leave it out (data.drop_columns)",
-            l->t->path, name);
+        CLT_FAIL(CLT_EDATA,
+                 "reading '%s': column %s has no number in the training part; drop it (data.drop_columns)",
+                 l->t->path, name);
     if (strcmp(fill, "median") == 0)
         CLT_TRY(median(l->t, column, l->part, &c->fill));
     else
@@ -319,10 +318,9 @@ static clt_status own_name(const learning *l, int column, const char **out)
     for (int i = 0; i < t->columns; i++)
         if (i != column && strcmp(t->cell[i], name) == 0) {
             if (column < i)
-                CLT_WARN_ONCE(
-                    "'%s': columns %d and %d are both named '%.60s'; in other tables they are found by their "
-                    "places",
-                    t->path, column + 1, i + 1, name);
+                CLT_WARN_ONCE("'%s': columns %d and %d are both named '%.60s'; in other tables they are "
+                              "found by their positions",
+                              t->path, column + 1, i + 1, name);
             return CLT_OK;
         }
     *out = clt_arena_strdup(l->arena, name);
@@ -356,9 +354,9 @@ static clt_status mark_dropped(const learning *l, int target, bool *dropped)
         const char *word = clt_config_list_string(l->config, "data.drop_columns", i);
         CLT_TRY(clt_table_find(l->t, "data.drop_columns", word, &column));
         if (column == target)
-            return refuse_named(l, "data.drop_columns", target,
-                                "is the target, which is no input anyway; leave it out of the list, or set "
-                                "data.target");
+            return refuse_named(
+                l, "data.drop_columns", target,
+                "is the target, which is no input anyway; remove it from the list, or set data.target");
         dropped[column] = true;
     }
     return CLT_OK;
@@ -378,8 +376,9 @@ static clt_status choose_columns(const learning *l, int target, int *column, int
                                &column[(*count)++]));
     for (int i = 0; i < given; i++) {
         if (column[i] == target)
-            return refuse_named(l, "data.columns", target,
-                                "is the target, so it cannot be an input; leave it out, or set data.target");
+            return refuse_named(
+                l, "data.columns", target,
+                "is the target, so it cannot be an input; remove it from the list, or set data.target");
         if (dropped[column[i]])
             return refuse_named(l, "data.columns", column[i],
                                 "is named in data.drop_columns, too; name it in one of them");
@@ -409,7 +408,7 @@ static clt_status check_listed(const learning *l, int target, const int *listed,
         if (!found)
             return refuse_named(
                 l, "data.words", listed[i],
-                "is not one of the inputs, by data.columns and data.drop_columns; leave it out there");
+                "is not one of the inputs, by data.columns and data.drop_columns; remove it from the list");
     }
     return CLT_OK;
 }
@@ -460,8 +459,8 @@ static clt_status locate(const clt_table *table, const clt_csv_table *t, const c
     *at = alone ? place : number - 1;
     if (!alone && t->columns != table->width)
         CLT_FAIL(CLT_EDATA,
-                 "reading '%s': it has %d column%s, the training table has %d, and without the names of "
-                 "columns in both they must be as many",
+                 "reading '%s': it has %d column%s, the training table has %d, and unless both tables have "
+                 "column names, they must have the same number of columns",
                  t->path, t->columns, CLT_PLURAL(t->columns), table->width);
     return CLT_OK;
 }
@@ -493,8 +492,7 @@ static void count_unknown(const clt_csv_table *t, int64_t row, const char *cell,
 }
 
 #define BLANK                                                                                                \
-    "is blank; fill it in, say with data.fill what blank cells count as, or leave the column out "           \
-    "(data.drop_columns)"
+    "is blank; fill it in, give data.fill the value of blank cells, or drop the column (data.drop_columns)"
 
 static clt_status column_numbers(const clt_table_column *c, const clt_csv_table *t, int at, int64_t row,
                                  clt_table_tally *tally, double *out)

@@ -331,7 +331,7 @@ static clt_status add_file(void *context, const char *path, const clt_text_group
     else
         CLT_TRY(status);
     if (group && group->index + 1 == group->count && a->left_out > 0)
-        CLT_WARN_ONCE("data: %zu of %zu files of '%s' %s left out, which %s not text; the first: %s",
+        CLT_WARN_ONCE("data: %zu of %zu files of '%s' %s skipped, because %s not text; the first: %s",
                       a->left_out, group->count, group->name, a->left_out == 1 ? "is" : "are",
                       a->left_out == 1 ? "is" : "are", a->error.text);
     if (other)

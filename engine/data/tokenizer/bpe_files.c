@@ -393,10 +393,9 @@ static clt_status describe(clt_tokenizer *t, const char *path)
                                                  : "BPE",
                                       t->vocab, path);
     if (sentence && t->rules.sentence.other == CLT_NO_TOKEN && !clt_sentence_all_bytes(t))
-        CLT_WARN_ONCE(
-            "tokenizer '%s': it has neither an unknown token nor a token for each byte, so characters "
-            "without a token are left out of texts",
-            path);
+        CLT_WARN_ONCE("tokenizer '%s': it has neither an unknown token nor a token for each byte, so "
+                      "characters without a token are removed from texts",
+                      path);
     return t->description ? CLT_OK : CLT_ENOMEM;
 }
 

@@ -120,7 +120,7 @@ clt_status clt_encode_ranges(const clt_tokenizer *t, const char *text, size_t si
 {
     ranging r = {.tokenizer = t, .text = text, .size = size, .ids = ids, .out = out};
     if (!t->rules.wordpiece.on)
-        CLT_FAIL(CLT_EDATA, "%s does not record where its tokens stand in a text; use a WordPiece tokenizer",
+        CLT_FAIL(CLT_EDATA, "%s does not record where in a text its tokens are; use a WordPiece tokenizer",
                  t->description);
     clt_status status = add_text(&r);
     clt_str_free(&r.normal);

@@ -90,7 +90,7 @@ clt_status clt_tokenizer_put(clt_tokenizer *t, int64_t id, const char *bytes, si
         CLT_FAIL(CLT_EDATA, "the token has %zu bytes; a token must have 1 to %u", size, CLT_TOKEN_MAX_BYTES);
     clt_token *token = &t->tokens[id];
     if (token->bytes)
-        CLT_FAIL(CLT_EDATA, "another token has the id %lld already; give each token an id of its own",
+        CLT_FAIL(CLT_EDATA, "another token has the id %lld already; give each token a different id",
                  (long long)id);
     uint32_t slot = name_slot(t, bytes, size);
     if (!literal && t->by_bytes[slot] != CLT_NO_TOKEN)
@@ -130,11 +130,10 @@ clt_status clt_tokenizer_ready(clt_tokenizer *t)
         }
         t->byte_token[byte] = clt_tokenizer_find(t, &text, 1);
         if (t->byte_token[byte] == CLT_NO_TOKEN)
-            CLT_FAIL(
-                CLT_EDATA,
-                "no token stands for the single byte 0x%02x, so some texts could not be encoded; this is "
-                "no byte-level vocabulary",
-                (unsigned)byte);
+            CLT_FAIL(CLT_EDATA,
+                     "there is no token for the single byte 0x%02x, so some texts could not be encoded; this "
+                     "is not a byte-level vocabulary",
+                     (unsigned)byte);
     }
     return CLT_OK;
 }

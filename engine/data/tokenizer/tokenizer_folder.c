@@ -253,10 +253,9 @@ static bool file_differs(const clt_tokenizer_loading *l, const char *name, const
     bool differs = r->wordpiece.on || r->sentence.on || r->splitting.words != own->words ||
                    r->splitting.digits || r->nfc != nfc || r->ignore_merges;
     if (differs)
-        CLT_WARN_ONCE(
-            "'%.600s': its rules differ from %.60s's, which tokenizer_config.json names; the rules of "
-            "the file count, as in transformers 4 (transformers 5 gives other ids)",
-            l->path, name);
+        CLT_WARN_ONCE("'%.600s': its rules differ from %.60s's, which tokenizer_config.json names; the rules "
+                      "of the file are used, as in transformers 4 (transformers 5 gives other ids)",
+                      l->path, name);
     return differs;
 }
 

@@ -224,11 +224,10 @@ static clt_status divide(const preparation *p, const clt_sentences *s, size_t *t
     double kept = (1.0 - p->options->split) * (double)s->ids.count;
     *train = s->n_documents;
     if (s->n_documents < 2)
-        CLT_FAIL(
-            CLT_EDATA,
-            "preparing pairs: the text has %zu document%s, and second texts come from others, so two are "
-            "needed; put an empty line between documents, and each sentence on a line of its own",
-            s->n_documents, CLT_PLURAL(s->n_documents));
+        CLT_FAIL(CLT_EDATA,
+                 "preparing pairs: the text has %zu document%s, and second texts come from others, so two "
+                 "are needed; put an empty line between documents, and each sentence on a separate line",
+                 s->n_documents, CLT_PLURAL(s->n_documents));
     if (p->options->split <= 0)
         return CLT_OK;
     if (s->n_documents < 4)

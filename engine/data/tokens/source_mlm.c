@@ -99,7 +99,7 @@ static clt_status open_tokenizer(mlm_state *state, const clt_config *config)
     CLT_TRY(clt_tokenizer_open_config(config, &state->tokenizer));
     if (!state->tokenizer)
         CLT_FAIL(CLT_EDATA,
-                 "opening '%s': no tokenizer.json lies beside it; name the tokenizer that made it as "
+                 "opening '%s': there is no tokenizer.json in its folder; name the tokenizer that made it as "
                  "data.tokenizer",
                  state->path);
     if (clt_tokenizer_hash(state->tokenizer) != state->header.tokenizer)
@@ -285,9 +285,8 @@ static clt_status mlm_check_bound(const clt_source *source, int field, int64_t b
                  state->path, source->fields[field].name, (long long)source->fields[field].max_value,
                  (long long)bound);
     if (field == FIELD_Y && !(has_ignore && ignore == UNUSED_TARGET))
-        CLT_FAIL(CLT_ECONFIG,
-                 "data.type mlm marks places that are not used by the target -1, and the model's "
-                 "loss does not leave it out; model.type bert does");
+        CLT_FAIL(CLT_ECONFIG, "data.type mlm marks unused places by the target -1, and the model's loss does "
+                              "not ignore it; the loss of model.type bert does");
     return CLT_OK;
 }
 

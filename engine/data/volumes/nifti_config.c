@@ -21,7 +21,8 @@ static void check_mask_values(clt_config_rules *rules)
     if (n == 1 || n > CLT_MASK_CLASSES)
         clt_rules_broken(rules, key, "it takes the values of 2 to %d classes, not %d", CLT_MASK_CLASSES, n);
     if (n > 1 && classes > 0 && classes != n)
-        clt_rules_broken(rules, key, "it has %d values, but data.mask_classes is %lld; leave that out", n,
+        clt_rules_broken(rules, key,
+                         "it has %d values, but data.mask_classes is %lld; remove data.mask_classes", n,
                          (long long)classes);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < i; k++)

@@ -182,8 +182,9 @@ void clt_nifti_space_of(const clt_nifti *h, clt_nifti_space *out)
         take_pixdim(h, out->spacing);
     }
     if (damaged)
-        (void)snprintf(out->conflict, sizeof out->conflict, "its sform has no three directions; %s counts",
-                       q ? "its qform" : "pixdim alone");
+        (void)snprintf(out->conflict, sizeof out->conflict,
+                       "its sform does not have three directions; %s is used",
+                       q ? "its qform" : "only pixdim");
 }
 
 /* --- two volumes --- */

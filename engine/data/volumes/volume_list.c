@@ -73,7 +73,7 @@ static clt_status bad_file(const listing *l, const char *path, clt_status status
     }
     if (!l->options->skip_bad)
         return clt_fail_prefix(status, "opening %s", l->options->key);
-    CLT_WARN_ONCE("%s is left out (data.on_bad_sample skip): %s", path, clt_error_text());
+    CLT_WARN_ONCE("%s is skipped (data.on_bad_sample skip): %s", path, clt_error_text());
     return CLT_OK;
 }
 
@@ -235,12 +235,11 @@ static clt_status tell_other(listing *l, const char *folder, const char *name)
     }
     for (size_t i = 0; end && i < sizeof ends / sizeof ends[0]; i++)
         if (strcasecmp(end, ends[i]) == 0)
-            return bad_file(
-                l, path,
-                clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                         "'%s' is of a format that is not read (%s); convert it to .nii.gz, or move "
-                         "it to another folder",
-                         path, ends[i]));
+            return bad_file(l, path,
+                            clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                                     "'%s' has a format that cltrain does not read (%s); convert it to "
+                                     ".nii.gz, or move it to another folder",
+                                     path, ends[i]));
     list->other = list->other ? list->other : path;
     list->n_others++;
     return CLT_OK;

@@ -89,14 +89,14 @@ static void warn_of_left_out(const clt_volume_list *list, const char *key)
     for (int64_t i = 0; i < list->n_lonely && i < NAMED; i++)
         clt_str_printf(&names, "%s'%s'", i ? ", " : "", list->lonely[i]);
     if (list->n_lonely > 0 && clt_str_check(&names) == CLT_OK)
-        CLT_WARN_ONCE("%s: %lld mask%s no image of the same name and %s left out: %s%s", key,
+        CLT_WARN_ONCE("%s: %lld mask%s no image of the same name and %s skipped: %s%s", key,
                       (long long)list->n_lonely, list->n_lonely == 1 ? " has" : "s have",
                       list->n_lonely == 1 ? "is" : "are", names.text, list->n_lonely > NAMED ? " ..." : "");
     clt_str_free(&names);
     if (list->n_others > 0)
-        CLT_WARN_ONCE("%s: %lld other %s left out, which %s: '%s'%s", key, (long long)list->n_others,
+        CLT_WARN_ONCE("%s: %lld other %s skipped, because %s: '%s'%s", key, (long long)list->n_others,
                       list->n_others == 1 ? "file or folder is" : "files or folders are",
-                      list->n_others == 1 ? "is not a volume" : "are not volumes", list->other,
+                      list->n_others == 1 ? "it is not a volume" : "they are not volumes", list->other,
                       list->n_others > 1 ? " ..." : "");
 }
 

@@ -52,8 +52,8 @@ static clt_status find_step(const clt_volume_want *want, const clt_nifti_space *
         double spacing = space ? space->spacing[2 - pose->from[i]] : 0;
         if (!(spacing > 0))
             CLT_FAIL(CLT_EDATA,
-                     "reading '%s': %s how far its voxels are apart, which data.spacing needs; leave "
-                     "data.spacing out, or write the volume with its spacing",
+                     "reading '%s': %s the distance between its voxels, which data.spacing needs; remove "
+                     "data.spacing, or write the volume with its spacing",
                      path, space ? "the header (pixdim) does not say" : "a .npy file does not say");
         double step = want->spacing[i] / spacing, size = floor((double)pose->turned[i] / step + 0.5);
         if (fabs(step - 1) < SAME_SPACING)
@@ -80,8 +80,8 @@ clt_status clt_volume_pose_find(const clt_volume_want *want, const clt_nifti_spa
     if (want->axes[0]) {
         if (!space || !space->axes[0])
             CLT_FAIL(CLT_EDATA,
-                     "reading '%s': %s how the volume lies in the body, which data.orientation needs; leave "
-                     "data.orientation out, or write the volume with its orientation",
+                     "reading '%s': %s how the volume lies in the body, which data.orientation needs; remove "
+                     "data.orientation, or write the volume with its orientation",
                      path, space ? "the header (sform and qform) does not say" : "a .npy file does not say");
         find_turn(want->axes, space->axes, out);
     }

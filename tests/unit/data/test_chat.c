@@ -151,7 +151,7 @@ TEST(records_that_are_refused)
         {"{\"text\":\"\"}", "!the text is empty"},
         {"{\"input_ids\":[1,999]}", "!token 2 of \"input_ids\" is not one of the tokenizer's 341"},
         {"{\"input_ids\":[1,-1]}", "!token 2 of \"input_ids\""},
-        {"{\"input_ids\":[1,2],\"labels\":[1]}", "!as many numbers"},
+        {"{\"input_ids\":[1,2],\"labels\":[1]}", "!as long as"},
         {"{\"input_ids\":[1,2],\"labels\":[1,3]}", "!label 2 is neither the token 2 nor -100"},
         {"{\"input_ids\":[1,2],\"labels\":[1,-100]}", "!no token to train on after its first"},
         {"{\"input_ids\":[1,2],\"labels\":[-100,-100]}", "!none of its tokens is to be trained on"},

@@ -216,7 +216,7 @@ TEST(test_bad_headers)
         {"{'descr': 'f8', 'fortran_order': False, 'shape': (3,), }", "byte order"},
         {"{'descr': '|f8', 'fortran_order': False, 'shape': (3,), }", "byte order"},
         {"{'descr': [('a', '<f4'), ('b', '<f4')], 'fortran_order': False, 'shape': (3,), }",
-         "structured dtype|file of its own"},
+         "structured dtype|in a separate file"},
         {"{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }", "Fortran order|ascontiguousarray"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (), }", "single number"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (0, 3), }", "dimension 1 of 2 is 0"},

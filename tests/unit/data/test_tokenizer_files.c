@@ -319,7 +319,7 @@ static void keep_line(void *context, clt_log_level level, const char *line)
 /* A warning says that characters without a token are left out, and appears only where that can happen. */
 TEST(test_characters_left_out)
 {
-    static const char warning[] = "characters without a token are left out of texts";
+    static const char warning[] = "characters without a token are removed from texts";
     clt_log_set_copy(keep_line, NULL, CLT_LOG_WARN);
     put_json("known.json", EXTRA, MERGES_STRINGS, METASPACE(""), "\"unk_token\":\"h\",");
     CLT_SCOPED(clt_tokenizer) *known = open_tokenizer(in_dir("known.json"));

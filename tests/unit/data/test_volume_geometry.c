@@ -142,7 +142,7 @@ TEST(test_forms)
     patch_file("a.nii", 280, flat, sizeof flat);
     space_of("a.nii", &s);
     assert_string_equal(s.axes, "LAS");
-    says(s.conflict, "its sform has no three directions; its qform counts");
+    says(s.conflict, "its sform does not have three directions; its qform is used");
     patch_file("a.nii", 252, none, 4);
     space_of("a.nii", &s);
     assert_true(s.axes[0] == '\0' && fabs(s.spacing[1] - 0.9) < 1e-6 && !s.conflict[0]);
@@ -299,11 +299,11 @@ TEST(test_left_out)
     put_mask("masks/a.nii", 1);
     put_mask("masks/b.nii.gz", 1);
     put_file("images/notes.txt", "x", 1);
-    says(warnings(false), "1 mask has no image of the same name and is left out");
+    says(warnings(false), "1 mask has no image of the same name and is skipped");
     says(warned, "masks/b.nii.gz'");
     says(warned, "images/notes.txt'");
     put_file("images/a.nrrd", "x", 1);
-    refuse_folder("images/a.nrrd' is of a format that is not read (.nrrd)");
+    refuse_folder("images/a.nrrd' has a format that cltrain does not read (.nrrd)");
     assert_int_equal(remove(in_dir("images/a.nrrd")), 0);
     put_image("images/a.nii.gz", 0);
     refuse_folder("have the same name and so the same mask");

@@ -20,7 +20,7 @@ small (unless --small). It stops at the first check that fails. --checks uses on
 of --devices is `opencl` (the machine's default device), `ptx` (the simulated NVIDIA GPU of tests/ptx, which also reports races and
 barriers that are missing; --build names the build folder that has it) or `oclgrind` (the interpreter, which also reports reads outside
 of arrays; after a run on opencl). Mutants that survive on the first device are tried on the next. DIR/results.jsonl gets a line for
-each mutant, and a run that was ended goes on from there; --again tries the mutants with these states again (such as survived). A mutant
+each mutant, and a run that was stopped continues from there; --again tries the mutants with these states again (such as survived). A mutant
 that changes what no check can see is argued in tests/mutation/argued.txt.
 
 states: killed    a check failed, or the simulated GPU reported a violated rule
@@ -28,7 +28,7 @@ states: killed    a check failed, or the simulated GPU reported a violated rule
         refused   the compiler refused the program
         survived  all checks passed
         unused    no program of a check on these devices has the code
-        same      the code that is compiled is the same: the mutant is equivalent
+        same      the compiled code is the same: the mutant is equivalent
 """
 import argparse
 import concurrent.futures

@@ -82,7 +82,8 @@ clt_status bench_build(cmd_context *unused, int argc, char **argv)
         ARGS_DEVICE(common.device),
         ARGS_CAPS(common.caps),
         ARGS_TEXT("--json", "FILE", common.json, "write the record as JSON; - for the standard output"),
-        ARGS_INT("--jobs", "N", jobs, 0, 8, "programs at a time (default: as many as for a training)"),
+        ARGS_INT("--jobs", "N", jobs, 0, 8,
+                 "programs at a time (default: the same number as for a training)"),
         ARGS_TEXT("--out", "DIR", folder, "keep the log and the binary of each program there"),
         ARGS_TEXT("--options", "TEXT", extra, "further options for the device's compiler"),
         ARGS_END};

@@ -66,7 +66,7 @@ static void on_result(void *context, const clt_speed_result *r)
     if (r->refusal) {
         CLT_SCOPED(clt_str) line = {0};
         clt_str lines = {0};
-        clt_str_printf(&line, "%-28s  left out: %s", r->name, r->refusal);
+        clt_str_printf(&line, "%-28s  skipped: %s", r->name, r->refusal);
         if (clt_str_check(&line) == CLT_OK)
             text_wrap(line.text, 0, 30, terminal_columns(), &lines);
         table_print(&lines);

@@ -53,7 +53,7 @@ static const args_part parts[] = {
     {"diff", "compare two, tensor by tensor: bits, largest difference, ULP, cosine", ckpt_diff},
     {"ls", "list the checkpoints of a run, here or in object storage", ckpt_ls},
     {"get", "copy a checkpoint from object storage into a run folder", ckpt_get},
-    {"gc", "delete what is of no use in object storage", ckpt_gc},
+    {"gc", "delete useless objects in object storage", ckpt_gc},
     {NULL, NULL, NULL},
 };
 

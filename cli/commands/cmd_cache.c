@@ -181,9 +181,8 @@ clt_status cmd_cache(cmd_context *context, int argc, char **argv)
     (void)context;
     ARGS_PARSE(&usage, argc, argv, &r);
     if (!a.clear && (a.all || r.n_operands > 0))
-        CLT_FAIL(CLT_EUSAGE,
-                 "cltrain cache: names and --all say what --clear clears; add --clear, or leave them out to "
-                 "see the list");
+        CLT_FAIL(CLT_EUSAGE, "cltrain cache: names and --all say what --clear clears; add --clear, or remove "
+                             "them to see the list");
     if (a.all && r.n_operands > 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain cache: give either names or --all");
     CLT_TRY(check_names(&r));

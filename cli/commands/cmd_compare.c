@@ -399,8 +399,8 @@ clt_status cmd_compare(cmd_context *context, int argc, char **argv)
                                    ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "compare", "RUN_A RUN_B ...", 1, MAX_RUNS, options,
-        "Compares runs: results, config keys that differ, and where their losses diverge. All are "
-        "compared with the first. The folder of a sweep stands for its trials, the best one first.");
+        "Compares runs: results, config keys that differ, and where their losses diverge. All are compared "
+        "with the first. For the folder of a sweep its trials are compared, the best one first.");
     args_result r;
     CLT_SCOPED(comparison) *c = NULL;
     ARGS_PARSE(&usage, argc, argv, &r);

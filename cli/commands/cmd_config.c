@@ -16,8 +16,9 @@ clt_status cmd_config(cmd_context *context, int argc, char **argv)
 {
     bool schema = false, markdown = false, print = false;
     const args_option options[] = {
-        ARGS_FLAG("--schema", schema,
-                  "every key with type, range, default and help, as JSON (of its own form, not JSON Schema)"),
+        ARGS_FLAG(
+            "--schema", schema,
+            "every key with type, range, default and help, as JSON (in cltrain's own form, not JSON Schema)"),
         ARGS_FLAG("--markdown", markdown, "the same as a page (docs/config.md)"),
         ARGS_FLAG("--print", print, "the CONFIG with every value and its origin, as JSON"), ARGS_END};
     const args_usage usage = ARGS_USAGE("config", "[CONFIG [section.key=value ...]]", 0, 1, options,

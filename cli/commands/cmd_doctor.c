@@ -43,8 +43,8 @@ static void look_at_cloud(void)
     clt_error_clear();
     on_finding(NULL, OCL_FINDING_WARN, text,
                strcmp(cloud, "aws") == 0
-                   ? "in a container with a network of its own, the machine needs "
-                     "http_put_response_hop_limit = 2, or the container the host's network; see docs/cloud.md"
+                   ? "in a container with its own network, the machine needs http_put_response_hop_limit = "
+                     "2, or the container the host's network; see docs/cloud.md"
                    : "see docs/cloud.md for what is asked, and how to name another source of notices");
 }
 

@@ -249,7 +249,7 @@ static clt_status take_data(eval_args *a, args_result *r)
     for (int i = 0; i < r->n_overrides; i++)
         given = given || strncmp(r->overrides[i], "data.eval_path=", 15) == 0;
     if (a->on || given)
-        CLT_FAIL(CLT_EUSAGE, "cltrain eval: FILE, '%s', is the evaluation data; leave %s out", file,
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: FILE, '%s', is the evaluation data; remove %s", file,
                  given ? "data.eval_path" : "--on");
     if (!clt_file_exists(file) && !clt_is_directory(file) && !strpbrk(file, "*?[@"))
         CLT_FAIL(CLT_EUSAGE,
@@ -335,8 +335,7 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
     CLT_SCOPED(eval_args) a = {0};
     const args_option options[] = {
         ARGS_TEXT("--on", "eval|train", a.on, "which data: the evaluation data, or the training data (eval)"),
-        ARGS_TEXT("--checkpoint", "RUN", a.checkpoint,
-                  "the run, when a CONFIG of its own is to be evaluated"),
+        ARGS_TEXT("--checkpoint", "RUN", a.checkpoint, "the run, when a different CONFIG is to be evaluated"),
         ARGS_BEST(a.best),
         ARGS_TEXT(
             "--init", "PATH", a.init,

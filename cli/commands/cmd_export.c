@@ -71,11 +71,10 @@ static clt_status read_format(const char *text, const char *out, export_format *
             return CLT_OK;
         }
     if (text)
-        CLT_FAIL(
-            CLT_EUSAGE,
-            "cltrain export: --format '%s'; it can be hf (a folder for transformers), peft (a folder with "
-            "the adapters alone), gguf (one file for llama.cpp) or safetensors (one file)",
-            text);
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain export: --format '%s'; it can be hf (a folder for transformers), peft (a folder "
+                 "with only the adapters), gguf (one file for llama.cpp) or safetensors (one file)",
+                 text);
     return *format == FORMAT_FILE ? refuse_ending(out) : CLT_OK;
 }
 
@@ -347,10 +346,10 @@ static clt_status check_args(const export_args *a)
     if (a->base && a->format != FORMAT_PEFT)
         CLT_FAIL(CLT_EUSAGE, "cltrain export: --base is for --format peft, which names the base model");
     if (a->merge && a->format == FORMAT_PEFT)
-        CLT_FAIL(CLT_EUSAGE, "cltrain export: --merge adds adapters to the weights, --format peft writes the "
-                             "adapters alone; give one of them");
+        CLT_FAIL(CLT_EUSAGE, "cltrain export: --merge adds adapters to the weights, --format peft writes "
+                             "only the adapters; give one of them");
     if (a->format == FORMAT_PEFT && a->dtype != CLT_F32)
-        CLT_FAIL(CLT_EUSAGE, "cltrain export: --format peft writes f32, as PEFT does; leave --dtype out");
+        CLT_FAIL(CLT_EUSAGE, "cltrain export: --format peft writes f32, as PEFT does; remove --dtype");
     if (!a->merge && (a->no_probe || a->device))
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain export: %s is for --merge, which compares the merged model with base and "
@@ -367,12 +366,11 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
     bool best = false;
     const args_option options[] = {
         ARGS_TEXT("--out", "PATH", a.out, "the folder or the safetensors file to write"),
-        ARGS_TEXT(
-            "--format", "hf|gguf|peft|safetensors", format,
-            "hf: a folder with config.json, weights and tokenizer that transformers loads; peft: a folder "
-            "with the run's low-rank adapters alone; gguf: one file with weights, settings and tokenizer for "
-            "llama.cpp; safetensors: the weights alone, as one file (hf when "
-            "PATH is a folder or has no ending, gguf when it ends with .gguf)"),
+        ARGS_TEXT("--format", "hf|gguf|peft|safetensors", format,
+                  "hf: a folder with config.json, weights and tokenizer that transformers loads; peft: a "
+                  "folder with only the run's low-rank adapters; gguf: one file with weights, settings and "
+                  "tokenizer for llama.cpp; safetensors: only the weights, as one file (hf when PATH is a "
+                  "folder or has no ending, gguf when it ends with .gguf)"),
         ARGS_FLAG("--merge", a.merge, "add the run's low-rank adapters to the weights that they belong to"),
         ARGS_FLAG("--no-probe", a.no_probe,
                   "merge: do not compare the merged model with base and adapters, which needs a device"),

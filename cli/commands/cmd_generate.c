@@ -204,11 +204,9 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
                  "(1)"),
         ARGS_FLAG("--ignore-eos", ignore_end,
                   "continue after end-of-text tokens, and print them; without it the text ends there"),
-        ARGS_FLAG(
-            "--chat", chat,
-            "the prompt is a question, written by the chat template of the run (data.type chat) or of the "
-            "FOLDER; prints "
-            "the answer alone"),
+        ARGS_FLAG("--chat", chat,
+                  "the prompt is a question, written by the chat template of the run (data.type chat) or of "
+                  "the FOLDER; prints only the answer"),
         ARGS_FLAG("--special-tokens", special,
                   "names of special tokens in the prompt become these tokens, not plain text"),
         ARGS_TEXT("--logits", "FILE.npy", logits,

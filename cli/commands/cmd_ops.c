@@ -128,7 +128,9 @@ clt_status cmd_ops(cmd_context *context, int argc, char **argv)
         CLT_FAIL(CLT_EUSAGE, "there is no op '%.80s'%s", r.operands[0],
                  clt_op_hint(r.operands[0], hint, sizeof hint));
     if (markdown && (json || op))
-        CLT_FAIL(CLT_EUSAGE, "cltrain ops: --markdown writes the page of all ops; give it alone");
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain ops: --markdown writes the page of all ops; give it without --json and without an op");
     if (markdown || json)
         return write_page(markdown, op);
     if (op)

@@ -43,7 +43,7 @@ static void print_device(const clt_description *d, clt_str *out)
             "none was found (%s): planned for a generic GPU with %s; name one with --device SPEC",
             device->why, bytes);
     else
-        row(out, "device", "a generic GPU with %s, as asked for", bytes);
+        row(out, "device", "a generic GPU with %s, as requested", bytes);
 }
 
 static void print_memory(const clt_description *d, clt_str *out)

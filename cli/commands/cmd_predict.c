@@ -115,10 +115,11 @@ static clt_status check_shape(const clt_predictor *p, const char *path, const cl
             "predicting '%s': its first dimension, %lld, counts samples, so a sample has the shape %s; the "
             "run was trained on %s. For a single sample put a dimension of 1 in front of the others",
             path, (long long)facts->samples, has, wants);
-    CLT_FAIL(CLT_EDATA, "predicting '%s': its samples have the shape %s, the run was trained on %s%s", path,
-             has, wants,
-             same ? "; there are as many numbers, but the model does not flatten them: reshape the array"
-                  : "");
+    CLT_FAIL(
+        CLT_EDATA, "predicting '%s': its samples have the shape %s, the run was trained on %s%s", path, has,
+        wants,
+        same ? "; the number of elements is the same, but the model does not flatten them: reshape the array"
+             : "");
 }
 
 static clt_status open_rows(const predict_args *a, const clt_predictor *p, const char *path, bool again,
@@ -288,7 +289,7 @@ static clt_status predict_files(predict_args *a, clt_predictor *p, predict_out *
 static clt_status check_mask_args(const predict_args *a)
 {
     if (a->format || a->top)
-        CLT_FAIL(CLT_EUSAGE, "cltrain predict: --format and --top-k mean nothing for a mask; leave them out");
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: --format and --top-k have no meaning for a mask; remove them");
     if (a->n_files != 1)
         CLT_FAIL(
             CLT_EUSAGE,
@@ -325,11 +326,11 @@ static clt_status check_skip(const clt_saved_run *saved, predict_format format)
     bool images = clt_source_type_of(saved->config)->left_out != NULL;
     if (!clt_rows_skip(saved->config) || (images && format != PREDICT_NPY))
         return CLT_OK;
-    CLT_FAIL(CLT_EUSAGE,
-             "cltrain predict: data.on_bad_sample=skip: %s; leave it out, and repair or remove what cannot "
-             "be read",
-             images ? "an npy file has no place for an image without a prediction (csv and jsonl have)"
-                    : "only images can be left out of a prediction");
+    CLT_FAIL(
+        CLT_EUSAGE,
+        "cltrain predict: data.on_bad_sample=skip: %s; remove it, and repair or remove what cannot be read",
+        images ? "an npy file has no place for an image without a prediction (csv and jsonl have)"
+               : "a prediction can skip only images");
 }
 
 /* Predicts the mask of one volume, because --out names a NIfTI file. */

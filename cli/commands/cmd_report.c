@@ -122,7 +122,7 @@ clt_status cmd_report(cmd_context *context, int argc, char **argv)
         ARGS_USAGE("report", "RUN ...", 1, CLT_REPORT_RUNS, options,
                    "Writes a self-contained HTML page about a run: losses, speed, device, samples, config, "
                    "events. Several runs (up to 8) share their charts. RUN is a run folder; the run may "
-                   "still be training. The folder of a sweep stands for its best trials.");
+                   "still be training. For the folder of a sweep the page shows its best trials.");
     args_result r;
     clt_run_record *runs[CLT_REPORT_RUNS] = {NULL};
     CLT_SCOPED(trials) all = {.arena = NULL};

@@ -248,18 +248,18 @@ clt_status cmd_sweep(cmd_context *context, int argc, char **argv)
         ARGS_FLAG("--table", a.table, "show the results so far; train nothing"),
         ARGS_JSON(a.json),
         ARGS_END};
-    const args_usage usage =
-        ARGS_USAGE("sweep", "SWEEP|FOLDER", 1, 1, options,
-                   "Trains a model with several values of keys, each combination as a run of its own, and "
-                   "names the best run. SWEEP: a file sweep.json; FOLDER: of a sweep that was begun. The "
-                   "same command on other machines that share the folder takes a part of the work. After a "
-                   "signal the trainings save and it exits with 75; the same command resumes it.");
+    const args_usage usage = ARGS_USAGE(
+        "sweep", "SWEEP|FOLDER", 1, 1, options,
+        "Trains a model with several values of keys, each combination in a separate run, and names the best "
+        "run. SWEEP: a file sweep.json; FOLDER: the folder of a sweep that was begun. The same command on "
+        "other machines that share the folder takes a part of the work. After a signal the trainings save "
+        "and it exits with 75; the same command resumes it.");
     args_result r;
     ARGS_PARSE(&usage, argc, argv, &r);
     if (a.dry_run && a.table)
         CLT_FAIL(CLT_EUSAGE, "cltrain sweep: give --dry-run or --table, not both");
     if (a.table && (a.budget > 0 || a.hours > 0 || a.again))
-        CLT_FAIL(CLT_EUSAGE, "cltrain sweep: --table trains nothing; leave %s out",
+        CLT_FAIL(CLT_EUSAGE, "cltrain sweep: --table trains nothing; remove %s",
                  a.budget > 0  ? "--budget"
                  : a.hours > 0 ? "--hours"
                                : "--again");

@@ -261,7 +261,8 @@ static clt_status judge(const demo *d, const clt_run_result *result, double unig
     double loss = result->final_eval.loss;
     if (result->final_eval.samples == 0 || !isfinite(loss))
         CLT_FAIL(CLT_ECHECK, "the demo ended without a validation loss");
-    terminal_say("\nvalidation loss %.3f nats per byte; byte frequencies alone: %.3f", loss, unigram);
+    terminal_say("\nvalidation loss %.3f nats per byte; a model of only byte frequencies: %.3f", loss,
+                 unigram);
     terminal_say(" (%.2f against %.2f bits per byte, perplexity %.2f against %.2f)\n", loss / log(2),
                  unigram / log(2), exp(loss), exp(unigram));
     if (loss >= unigram)

@@ -58,11 +58,11 @@ clt_status cmd_new(cmd_context *context, int argc, char **argv)
         ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "new", "FILE|FOLDER [TARGETS] [section.key=value ...]", 1, 2, options,
-        "Looks at data and writes a config that trains on it: a table (.csv, .tsv), texts (a file, a "
-        "folder, records of JSON), images (CLASS/name.jpg), volumes (images/ with masks/, or "
-        "CLASS/name.nii.gz), token shards, or arrays (npy, idx) with a second file of TARGETS, which is "
-        "found by its name where it is usual (x.npy and y.npy, MNIST's files). Keys that are given as "
-        "section.key=value stand in the config, checked as `train` would.");
+        "Looks at data and writes a config that trains on it: a table (.csv, .tsv), texts (a file, a folder, "
+        "records of JSON), images (CLASS/name.jpg), volumes (images/ with masks/, or CLASS/name.nii.gz), "
+        "token shards, or arrays (npy, idx) with a second file of TARGETS, which is found by its name where "
+        "it is usual (x.npy and y.npy, MNIST's files). Keys that are given as section.key=value are written "
+        "into the config, after the checks that `train` makes.");
     args_result r;
     char name[512];
     CLT_TRY(args_parse(&usage, argc, argv, &r));

@@ -166,7 +166,7 @@ static void on_left_out(void *context, const char *line)
 {
     pack_view *v = context;
     console_clear(v->console);
-    terminal_say("left out: %s\n", line);
+    terminal_say("skipped: %s\n", line);
 }
 
 clt_status data_pack(const cmd_context *context, clt_pack_options *o)
@@ -187,7 +187,7 @@ clt_status data_pack(const cmd_context *context, clt_pack_options *o)
     if (o->resize > 0)
         terminal_say(", as pixels whose shorter side is at most %d", o->resize);
     if (r.left_out > 0)
-        terminal_say("; %lld image%s that cannot be decoded %s left out", (long long)r.left_out,
+        terminal_say("; %lld image%s that cannot be decoded %s skipped", (long long)r.left_out,
                      CLT_PLURAL(r.left_out), r.left_out == 1 ? "was" : "were");
     terminal_say("\nto train on it, set data.type=images data.path=%s\n", o->out);
     return CLT_OK;
@@ -219,8 +219,9 @@ clt_status data_load_config(const char *path, const char *const *overrides, int 
 clt_status data_no_init(const char *path, const char *init)
 {
     if (init)
-        CLT_FAIL(CLT_EUSAGE, "--init %.200s: it fills what a CONFIG leaves open, and '%s' is not a CONFIG",
-                 init, path);
+        CLT_FAIL(CLT_EUSAGE,
+                 "--init %.200s: --init fills in missing keys of a CONFIG, but '%s' is not a CONFIG", init,
+                 path);
     return CLT_OK;
 }
 

@@ -58,7 +58,7 @@ clt_status new_config_check_record(const char *path, const clt_json *record)
             CLT_FAIL(CLT_EUSAGE,
                      "cltrain new: '%s' holds %s, which data.type=%s reads; no config is written for them, "
                      "since they are for fine-tuning: docs/data.md shows one under \"%s\". To train a new "
-                     "language model on one member of the records alone: --json-key NAME",
+                     "language model on only one member of the records, give --json-key NAME",
                      path, forms[i].what, forms[i].type, forms[i].page);
     return CLT_OK;
 }

@@ -174,7 +174,7 @@ static clt_status set_drops(new_config *n, const table_look *l)
         const char *why = c == l->target ? NULL : why_not(l, c);
         clt_table_column_text(t, c, name, sizeof name);
         if (why)
-            clt_str_printf(&n->found, "column %s is left out (data.drop_columns): %s\n", name, why);
+            clt_str_printf(&n->found, "column %s is dropped (data.drop_columns): %s\n", name, why);
     }
     return CLT_OK;
 }

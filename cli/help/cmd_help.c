@@ -43,14 +43,13 @@ clt_status cmd_help(cmd_context *context, int argc, char **argv)
         if (!(entry->flags & CMD_HIDDEN))
             terminal_say_item(13, "  %-10s %s\n", entry->name, entry->summary);
     terminal_say(
-        "\nfirst steps:\n  cltrain doctor                            is there a device?\n  cltrain demo   "
-        "                           see it train\n  cltrain data fetch mnist                  data for "
-        "the next line\n  cltrain train configs/mlp-mnist.json      a run of your own; add "
-        "section.key=value to change the config\n\n'cltrain COMMAND --help' lists the options of a "
-        "command; docs/config.md lists the keys of a config.\nEvery command takes --color "
-        "auto|always|never; NO_COLOR is respected.\nexit codes: 0 ok, 1 a check failed, 2 usage or "
-        "config, 3 data, 4 no device, 5 device memory, 6 numeric,\n            7 checkpoint, 8 storage, 9 "
-        "communication, 10 device lost, 70 internal, 75 interrupted, resumable,\n            128 + N ended "
-        "at once by signal N (130: Ctrl-C)\n");
+        "\nfirst steps:\n  cltrain doctor                            is there a device?\n  cltrain demo      "
+        "                        see it train\n  cltrain data fetch mnist                  data for the next "
+        "line\n  cltrain train configs/mlp-mnist.json      a run of your own; add section.key=value to "
+        "change the config\n\n'cltrain COMMAND --help' lists the options of a command; docs/config.md lists "
+        "the keys of a config.\nEvery command takes --color auto|always|never; NO_COLOR is respected.\nexit "
+        "codes: 0 ok, 1 a check failed, 2 usage or config, 3 data, 4 no device, 5 device memory, 6 "
+        "numeric,\n            7 checkpoint, 8 storage, 9 communication, 10 device lost, 70 internal, 75 "
+        "interrupted, resumable,\n            128 + N ended by signal N without saving (130: Ctrl-C)\n");
     return CLT_OK;
 }

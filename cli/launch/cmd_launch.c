@@ -69,7 +69,7 @@ static clt_status choose_ranks(launch *l)
         l->cpu = l->cpu || h->cpu;
         if (h->ranks > 0)
             continue;
-        (void)snprintf(text, sizeof text, "host %s does not answer and is left out: %s", h->name, h->why);
+        (void)snprintf(text, sizeof text, "host %s does not answer and is skipped: %s", h->name, h->why);
         say(text);
     }
     return CLT_OK;
@@ -404,7 +404,7 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
         ARGS_TEXT(
             "--hosts", "LIST|FILE", hosts,
             "train on several hosts: a,b:4 or a file with lines 'NAME slots=N'; a host without a number gets "
-            "as many ranks as --devices says; give the command on the first host (this host)"),
+            "the number of ranks that --devices gives; give the command on the first host (this host)"),
         ARGS_TEXT(
             "--network", "NET", l.network,
             "the network between hosts: an interface, or an address such as 10.0.0.0/24 (all networks)"),

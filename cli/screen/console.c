@@ -344,7 +344,7 @@ void console_stopping(console *c, int number, int64_t step)
                  key ? "; Ctrl-C again ends without saving" : "");
     else
         snprintf(line, sizeof line, "stopping as soon as the start is over%s",
-                 key ? "; Ctrl-C again ends at once" : "");
+                 key ? "; Ctrl-C again ends immediately" : "");
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     if (!lock_soon(c))
         return;

@@ -291,7 +291,7 @@ static clt_status select_as(const verify_baseline *baseline, verify_args *a, boo
     verify_selection *s = &a->select;
     if (a->seed != 0 || a->after)
         CLT_FAIL(CLT_EUSAGE, "cltrain verify: --baseline runs the checks with the baseline's seed and in its "
-                             "order; leave --seed and --after out");
+                             "order; remove --seed and --after");
     *whole = !s->pattern && !s->mode && !s->caps && !s->shard && !s->quick && !s->small;
     s->pattern = s->pattern ? s->pattern : b->pattern;
     a->modes_of_baseline = !s->mode;
@@ -391,8 +391,7 @@ static clt_status verify(const cmd_context *context, verify_args *a)
     CLT_TRY(set_options(a, &options));
     run.list = (options.modes & CLT_VERIFY_LIST) != 0;
     if (run.list && (baseline || a->seconds > 0))
-        CLT_FAIL(CLT_EUSAGE,
-                 "cltrain verify: --mode list runs no checks; leave --baseline and --seconds out");
+        CLT_FAIL(CLT_EUSAGE, "cltrain verify: --mode list runs no checks; remove --baseline and --seconds");
     if (a->seconds > 0 && (a->after || (options.modes & CLT_VERIFY_PERF)))
         CLT_FAIL(CLT_EUSAGE, "cltrain verify: --seconds repeats checks of results; leave --after and --mode "
                              "perf out");
@@ -452,13 +451,13 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
             "--quick", a.select.quick,
             "small cases of the kernels that trainings on this device use: a minute or two the first time"),
         ARGS_FLAG("--small", a.select.small, "small cases of all kernels"),
-        ARGS_INT(
-            "--jobs", "N", a.jobs, 1, 16,
-            "processes that share the checks (as many as there are cores, at most 16 and on GPUs 4, or 8 on "
-            "a GPU of 32 GiB in a host of 8 cores; one with --mode perf)"),
+        ARGS_INT("--jobs", "N", a.jobs, 1, 16,
+                 "processes that share the checks (the number of cores, at most 16 and on GPUs 4, or 8 on a "
+                 "GPU of 32 GiB in a host of 8 cores; one with --mode perf)"),
         ARGS_TEXT("--shard", "I/N", a.select.shard, "the I-th of N parts, from 0"),
-        ARGS_TEXT("--after", "PATTERN", a.after,
-                  "if the checks of -t pass alone, run them again after the checks that PATTERN names"),
+        ARGS_TEXT(
+            "--after", "PATTERN", a.after,
+            "if the checks of -t pass by themselves, run them again after the checks that PATTERN names"),
         ARGS_FLOAT("--seconds", "S", a.seconds, 1, 1e7,
                    "make the checks again with fresh data until S seconds have passed (for each device); "
                    "without a selection the checks of --quick"),

@@ -228,7 +228,8 @@ static clt_status copy_files(const char *from, int64_t step, const char *to)
     clt_manifest manifest;
     CLT_TRY(clt_manifest_read(from, &manifest, NULL));
     if (manifest.step != step)
-        CLT_FAIL(CLT_ECHECKPOINT, "%s: is of step %" PRId64, from, manifest.step);
+        CLT_FAIL(CLT_ECHECKPOINT, "%s: it belongs to step %" PRId64 ", not to step %" PRId64, from,
+                 manifest.step, step);
     CLT_TRY(clt_mkdir_p(to));
     for (int i = 0; i < manifest.n_files; i++)
         CLT_TRY(copy_file(from, to, manifest.files[i].name));

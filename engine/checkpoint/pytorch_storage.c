@@ -121,7 +121,7 @@ static clt_status take_part(const clt_pytorch *p, const identity *id, clt_pytorc
     if (!clt_mul_u64((uint64_t)part->items[1]->integer, size, &offset) ||
         !clt_mul_u64((uint64_t)part->items[2]->integer, size, &bytes) || offset > out->bytes ||
         bytes > out->bytes - offset)
-        REFUSE("%s: a part of storage '%s' leaves it", p->path, id->key);
+        REFUSE("%s: a part of storage '%s' goes past its end", p->path, id->key);
     out->data += offset;
     out->bytes = bytes;
     return CLT_OK;

@@ -115,8 +115,8 @@ static clt_status check_bits(const char *path, const char *name, const clt_pickl
 {
     for (size_t i = 1; bits->kind == CLT_PICKLE_DICT && i < bits->count; i += 2)
         if (bits->items[i]->kind != CLT_PICKLE_BOOL || bits->items[i]->integer)
-            REFUSE("%s: tensor \"%s\" stands for the conjugate or the negative of what is stored, which is "
-                   "not read",
+            REFUSE("%s: tensor \"%s\" is the conjugate or the negative of the stored values, which cltrain "
+                   "does not read",
                    path, name);
     return CLT_OK;
 }

@@ -253,7 +253,8 @@ static clt_status read_manifest(const clt_remote *r, const clt_remote_step *step
     CLT_TRY(clt_s3_read(r->s3, key.text, CLT_MANIFEST_MAX_BYTES, &out->text, &out->size, NULL));
     CLT_TRY(clt_manifest_parse(path.text, out->text, out->size, &out->manifest, NULL));
     if (out->manifest.step != step->step)
-        CLT_FAIL(CLT_ECHECKPOINT, "%s: is of step %" PRId64, path.text, out->manifest.step);
+        CLT_FAIL(CLT_ECHECKPOINT, "%s: it belongs to step %" PRId64 ", not to step %" PRId64, path.text,
+                 out->manifest.step, step->step);
     for (int i = 0; i < out->manifest.n_files; i++) {
         const clt_manifest_file *file = &out->manifest.files[i];
         const clt_s3_object *object = find_object(r, step, file->name);
@@ -359,8 +360,8 @@ clt_status clt_remote_check_mine(clt_remote *r, bool claimed, uint64_t mark, boo
     *lost = there && mark && there != mark;
     if (*lost)
         CLT_FAIL(CLT_ESTORAGE,
-                 "another run writes to s3://%s/%s, too: its metrics.jsonl is there; end one of them, and "
-                 "give it a checkpoint.upload of its own",
+                 "another run also writes to s3://%s/%s: its metrics.jsonl is there; end one of the two "
+                 "runs, and give it a different checkpoint.upload",
                  r->address.bucket, r->address.prefix);
     return CLT_OK;
 }

@@ -22,8 +22,9 @@
         .name = name_, .path = path_, .words = words_, .note = note_, .carry = CLT_CARRY_WORDS               \
     }
 
-#define MICRO "samples computed at once; data.global_batch is the number of samples of one step"
-#define GLOBAL "samples of one step over all ranks; data.micro_batch is how many are computed at once"
+#define MICRO "samples computed at the same time; data.global_batch is the number of samples of one step"
+#define GLOBAL                                                                                               \
+    "samples of one step over all ranks; data.micro_batch is how many are computed at the same time"
 #define ACCUMULATE "it is data.micro_batch times the accumulation steps times the ranks"
 #define BLOCKS "the number of blocks of a gpt or llama; for an mlp see model.hidden"
 #define WIDTH "the width of a gpt or llama; an mlp has a list, model.hidden"
@@ -227,8 +228,8 @@ static const clt_foreign_key foreign_keys[] = {
     SAME("n_ctx", "model.context", NULL),
     SAME("n_positions", "model.context", NULL),
     SAME("max_position_embeddings", "model.context", NULL),
-    SAME("vocab_size", "model.vocab", "leave it out to take it from the data"),
-    SAME("n_vocab", "model.vocab", "leave it out to take it from the data"),
+    SAME("vocab_size", "model.vocab", "remove it to take the size from the data"),
+    SAME("n_vocab", "model.vocab", "remove it to take the size from the data"),
     SAME("padded_vocab_size", "model.vocab", "model.vocab_pad is what it is rounded up to"),
     SAME("dropout_rate", "model.dropout", NULL),
     SAME("hidden_dropout_prob", "model.dropout", NULL),

@@ -90,7 +90,7 @@ static clt_status apply(clt_config *config, const char *source, const clt_config
     else if (!value.bad && !agrees(key, said, &value, preset->kind))
         clt_config_report(
             list, said->source, said->line, said->column,
-            "%s: %s contradicts the weights: %s in '%s'; leave the key out to take it from there",
+            "%s: %s contradicts the weights: %s in '%s'; remove the key to take its value from there",
             preset->key, value_text(config, key, said), preset->reason, source);
     return CLT_OK;
 }

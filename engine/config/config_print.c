@@ -254,7 +254,8 @@ clt_status clt_config_print_markdown(clt_str *out)
         "of the\nmodel family, data format or optimizer, not this page.\n"
         "A config is one JSON file with the sections below. `section.key=value` on the command line "
         "overrides a\n"
-        "key. Unknown, duplicate, ill-typed and out-of-range keys are errors, all reported at once.\n");
+        "key. Unknown, duplicate, ill-typed and out-of-range keys are errors, and all of them are reported "
+        "together.\n");
     for (const clt_config_key *key = clt_config_common; key->path;) {
         const char *section = key->path;
         const clt_config_key *first = key;

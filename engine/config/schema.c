@@ -32,9 +32,8 @@ const clt_config_key clt_config_common[] = {
      .min = 1,
      .max = CLT_KEY_WIDE,
      .unit = "samples",
-     .help =
-         "samples computed at once on one rank; auto: as many as fit into the device's memory, with as many "
-         "micro-batches in a step as data.global_batch needs"},
+     .help = "samples that one rank computes at the same time; auto: the largest number that fits into the "
+             "device's memory; a step then has the number of micro-batches that data.global_batch needs"},
     CLT_KEY_INT("data.global_batch", 0, 1e9, "0", "samples",
                 "samples of one step over all ranks. They are divided into micro-batches; the numbers of "
                 "micro-batches of two ranks differ by one at most; 0: data.micro_batch times ranks"),
@@ -240,12 +239,12 @@ const clt_config_key clt_config_common[] = {
                 "checkpoints of steps that are multiples of it are kept for ever; 0: none"),
     CLT_KEY_STRING(
         "checkpoint.upload", "\"\"",
-        "s3://BUCKET/PREFIX to which checkpoints, metrics.jsonl and log.txt are uploaded beside the "
+        "s3://BUCKET/PREFIX to which checkpoints, metrics.jsonl and log.txt are uploaded during the "
         "training, and from which --resume auto fetches the newest checkpoint; empty: nowhere"),
     CLT_KEY_FLOAT("checkpoint.upload_seconds", 0, 1e6, "600", "seconds",
                   "the longest that the end of a run waits for uploads; 0: as long as they take"),
     CLT_KEY_INT("checkpoint.upload_keep", 0, 1e6, "0", "checkpoints",
-                "how many of the newest stay at checkpoint.upload, beside what checkpoint.major and "
+                "how many of the newest stay at checkpoint.upload, in addition to what checkpoint.major and "
                 "checkpoint.best keep; 0: all"),
     {.path = "checkpoint.best",
      .type = CLT_CFG_CHOICE,
@@ -309,14 +308,14 @@ const clt_config_key clt_config_common[] = {
                    "and its devices' figures for Prometheus; empty: none"),
 
     CLT_KEY_CHOICE("cloud.provider", "auto|aws|gcp|azure|alibaba|file|url|off", "\"auto\"",
-                   "the cloud whose notices that this machine will be taken away are watched for: at a "
-                   "notice the run finishes its step, saves and ends with code 75; auto: the cloud that the "
-                   "machine's firmware names; elsewhere nothing is asked. cloud.notice_file and "
-                   "cloud.notice_url are watched beside a cloud; file and url: they alone"),
+                   "the cloud that gives notice before it takes this machine away: at a notice the run "
+                   "finishes its step, saves and ends with code 75; auto: the cloud that the machine's "
+                   "firmware names, or none. cloud.notice_file and cloud.notice_url are watched in addition "
+                   "to a cloud; file, url: only these are watched"),
     CLT_KEY_STRING("cloud.notice_file", "\"\"", "a file whose existence is such a notice"),
     CLT_KEY_STRING("cloud.notice_url", "\"\"",
-                   "an address that is asked for notices: the answer 200 is a notice, 204 and 404 mean that "
-                   "there is no notice"),
+                   "an address from which notices are requested: the answer 200 is a notice, 204 and 404 "
+                   "mean that there is no notice"),
     CLT_KEY_FLOAT("cloud.poll_seconds", 0, 3600, "0", "seconds",
                   "interval between two requests for notices; 0: 5 seconds with aws and alibaba, else 1"),
     CLT_KEY_STRING(
@@ -332,7 +331,7 @@ const clt_config_key clt_config_common[] = {
         "region of the bucket; empty: AWS_REGION, AWS_DEFAULT_REGION, the profile's, else the server "
         "is asked"),
     CLT_KEY_CHOICE("storage.sse", "none|AES256|aws:kms", "\"none\"",
-                   "encryption that the server is asked for; none: its own rule"),
+                   "encryption that is requested from the server; none: the server decides"),
     CLT_KEY_STRING("storage.kms_key", "\"\"",
                    "storage.sse aws:kms: the key's name; empty: the account's own"),
     CLT_KEY_STRING("storage.allow_http", "\"\"",

@@ -54,8 +54,8 @@ clt_status clt_private_folder_check(const char *folder)
             folder, (unsigned long)info.st_uid);
     if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         CLT_FAIL(CLT_ESTORAGE,
-                 "others may write into '%s'; make it yours alone (chmod 700), or name another folder with "
-                 "CLTRAIN_CACHE_DIR",
+                 "other users may write into '%s'; take that right away (chmod 700), or name another folder "
+                 "with CLTRAIN_CACHE_DIR",
                  folder);
     return CLT_OK;
 }

@@ -392,7 +392,7 @@ clt_status clt_remove_tree(const char *path)
     const char *name = slash ? slash + 1 : copy;
     if (strcmp(name, "") == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         CLT_FAIL(CLT_ESTORAGE,
-                 "removing the folder '%s': refused, because the path does not name a folder of its own",
+                 "removing the folder '%s': refused, because the path does not end with the name of a folder",
                  path);
     return remove_entry(AT_FDCWD, copy, copy);
 }

@@ -382,8 +382,8 @@ static clt_status tied_fail(const clt_model_builder *b, const char *key, const c
     CLT_SCOPED(clt_str) why = {0};
     clt_str_printf(
         &why,
-        "'%.100s' has the same weight as the other one of token embedding and output layer, and an adapter "
-        "would make them different; leave it out, or set model.tied=false, which gives each its own weight",
+        "'%.100s': token embedding and output layer share one weight, and an adapter would make them "
+        "different; remove the name, or set model.tied=false, which gives each its own weight",
         entry);
     CLT_TRY(clt_str_check(&why));
     return clt_model_key_fail(b, key, why.text);

@@ -294,7 +294,7 @@ static clt_status bert_number(bert *m)
 {
     clt_node *node;
     if (m->outputs > 1)
-        return clt_model_key_fail(&m->l.b, "outputs", "model.head number has one output; leave it out");
+        return clt_model_key_fail(&m->l.b, "outputs", "model.head number has one output; remove the key");
     CLT_TRY(clt_language_dropout(&m->l, "classifier.dropout"));
     CLT_TRY(bert_linear(m, "classifier", m->l.at, 1));
     int32_t inputs[2] = {m->l.at, target_of(m)};
@@ -385,8 +385,8 @@ static const clt_config_key keys[] = {
                    "activation inside each block; auto: gelu, of which gelu_tanh is an approximation"),
     CLT_KEY_CHOICE(
         "model.head", HEADS, "\"pretrain\"",
-        "what is learned. pretrain: masked tokens, and whether two texts follow each other; masked: "
-        "masked tokens alone; class: a class for each text; tokens: one for each token; span: where "
+        "task that the head learns. pretrain: masked tokens, and whether two texts follow each other; "
+        "masked: only masked tokens; class: a class for each text; tokens: one for each token; span: where "
         "an answer begins and ends; number: a number for each text, by its squared error"),
     CLT_KEY_INT("model.inner", 0, CLT_KEY_WIDE, "0", "",
                 "width of the feed-forward part; 0: four times model.channels"),

@@ -304,7 +304,7 @@ static void check_rules(clt_config_rules *rules)
 static const clt_config_key keys[] = {
     CLT_LANGUAGE_KEYS("share of attention weights dropped"),
     CLT_KEY_INT("model.kv_heads", 0, 65536, "0", "",
-                "heads of keys and values, each shared by heads / kv_heads query heads; 0: as many as heads"),
+                "heads of keys and values, each shared by heads / kv_heads query heads; 0: equal to heads"),
     CLT_KEY_INT("model.head_dim", 0, 65536, "0", "", "elements of a head; 0: model.channels / model.heads"),
     CLT_KEY_INT("model.inner", 0, CLT_KEY_WIDE, "0", "",
                 "width of the feed-forward part; 0: 8/3 of model.channels, rounded up to a multiple of 256"),
@@ -335,9 +335,9 @@ static const clt_config_key keys[] = {
         "model.rope_low", 0, 1e6, "1", "",
         "llama3, yarn: pairs that turn at most this often within rope_original tokens are slowed by "
         "the whole factor"),
-    CLT_KEY_FLOAT("model.rope_high", 0, 1e6, "0", "",
-                  "llama3, yarn: pairs that turn at least this often are left alone; 0: 4 for llama3, 32 for "
-                  "yarn"),
+    CLT_KEY_FLOAT(
+        "model.rope_high", 0, 1e6, "0", "",
+        "llama3, yarn: pairs that turn at least this often are not slowed; 0: 4 for llama3, 32 for yarn"),
     CLT_KEY_FLOAT("model.rope_attention", 0, 1e6, "0", "",
                   "yarn: factor of queries and of keys; 0: 0.1 ln(rope_factor) + 1"),
     CLT_KEY_FLOAT("model.init_std", 0, 1000, "0.02", "", "standard deviation of weights at the start"),

@@ -23,7 +23,7 @@ typedef enum clt_monitor_fold { CLT_MONITOR_MEAN, CLT_MONITOR_MOST, CLT_MONITOR_
     X(UTILIZATION, "device_utilization", "device/utilization", "device_utilization_ratio", MEAN, 1e4,        \
       "Share of the time in which the device ran anything, as its driver counts it.")                        \
     X(MEMORY_USED, "device_memory_used", "device/memory_used", "device_memory_used_bytes", MOST, 0,          \
-      "Memory of the device that is in use: by all programs, of Intel's by this process alone.")             \
+      "Memory of the device that is in use: by all programs; on Intel's devices by this process only.")      \
     X(POWER, "device_power_w", "device/power_w", "device_power_watts", MEAN, 1e3,                            \
       "Power that the device takes.")                                                                        \
     X(TEMPERATURE, "device_temperature_c", "device/temperature_c", "device_temperature_celsius", MOST, 1e3,  \

@@ -233,7 +233,7 @@ static bool had(nvml *n, clt_monitor_sample *out, int code)
 {
     if (code == NVML_GPU_LOST && !n->lost) {
         n->lost = true;
-        say(out->trouble, "a question", code);
+        say(out->trouble, "a request", code);
     }
     return code == NVML_OK;
 }

@@ -52,8 +52,8 @@ static double spread(const double *value, const clt_update_factors *f, double er
 
 const clt_config_part clt_config_optimizer_lion = {
     .name = "lion",
-    .help = "Lion: steps in the direction of the sign of momentum and gradient; needs a learning rate 3 to "
-            "10 times smaller than adamw's, and a decoupled weight decay as many times larger",
+    .help = "Lion: steps in the direction of the sign of momentum and gradient; compared with adamw it needs "
+            "a learning rate 3 to 10 times smaller, and a decoupled weight decay larger by the same factor",
     .keys = keys};
 
 const clt_optimizer clt_optimizer_lion = {.config = &clt_config_optimizer_lion,

@@ -21,7 +21,7 @@ clt_status hf_refuse(const hf_export *x, const char *why)
 {
     CLT_FAIL(
         CLT_EUNSUPPORTED,
-        "exporting '%s' for transformers: %s; its weights alone can be exported with --format safetensors",
+        "exporting '%s' for transformers: %s; only its weights can be exported, with --format safetensors",
         x->saved->path, why);
 }
 

@@ -45,11 +45,10 @@ clt_status clt_merge_open(const clt_saved_run *saved, clt_values values, bool ad
         CLT_FAIL(CLT_EUSAGE, "exporting '%s': --merge adds adapters to the weights, and the run has none",
                  saved->path);
     if (!add && whole && has_adapters(saved))
-        CLT_FAIL(
-            CLT_EUSAGE,
-            "exporting '%s': the run has adapters: --merge adds them to the weights, --format peft writes "
-            "them alone",
-            saved->path);
+        CLT_FAIL(CLT_EUSAGE,
+                 "exporting '%s': the run has adapters: --merge adds them to the weights, --format peft "
+                 "writes only the adapters",
+                 saved->path);
     CLT_TRY(clt_alloc(&m, 1, sizeof *m, "merging"));
     CLT_TRY(clt_arena_create(&m->arena));
     m->saved = saved;

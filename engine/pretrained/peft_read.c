@@ -95,7 +95,8 @@ static void refuse_others(clt_pretrained *p)
                                "such adapters change the weights of the base model when they begin; save the "
                                "adapter converted to an ordinary one");
     if (bias && strcmp(clt_json_string(bias), "none") != 0)
-        clt_pretrained_problem(p, "bias", "is not none: cltrain does not train biases beside adapters");
+        clt_pretrained_problem(p, "bias",
+                               "is not none: cltrain does not train biases together with adapters");
 }
 
 static void read_numbers(clt_peft *a)
@@ -262,7 +263,7 @@ static clt_status check_tensor(const clt_peft *a, const clt_named_tensor *t)
     if (strncmp(t->name, WRAPPER, strlen(WRAPPER)) != 0)
         CLT_FAIL(CLT_ECHECKPOINT,
                  "reading the adapter '%.600s': the name of tensor '%.200s' does not begin with " WRAPPER
-                 ", as PEFT writes it, so PEFT itself would leave it out",
+                 ", as PEFT writes it, so PEFT itself would ignore it",
                  a->p.folder, t->name);
     if (clt_ends_with(t->name, END_BASE) || part_length(a, t->name) > 0)
         return CLT_OK;
@@ -531,7 +532,7 @@ clt_status clt_peft_put_on(clt_saved_run *saved, const char *folder)
     CLT_SCOPED(clt_peft) *a = NULL;
     if (clt_config_part_has(clt_config_chosen(saved->config, "model.type"), "model.lora_rank") &&
         clt_config_int(saved->config, "model.lora_rank") > 0)
-        CLT_FAIL(CLT_EUSAGE, "--adapter: the run '%.600s' has adapters of its own; leave --adapter out",
+        CLT_FAIL(CLT_EUSAGE, "--adapter: the run '%.600s' already has adapters; remove --adapter",
                  saved->path);
     CLT_TRY(clt_peft_open(folder, &a));
     for (int i = 0; i < a->p.count; i++)

@@ -116,11 +116,10 @@ static clt_status read_folder(clt_pretrained *p)
     if (!p->config_path)
         return CLT_ENOMEM;
     if (!clt_is_regular(path))
-        CLT_FAIL(
-            CLT_ECHECKPOINT,
-            "'%.600s' holds no config.json, so it is not a folder that save_pretrained wrote; for weights "
-            "alone name their file, such as %.600s/model.safetensors",
-            p->folder, p->folder);
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "'%.600s' holds no config.json, so it is not a folder that save_pretrained wrote; to read "
+                 "only weights, name their file, such as %.600s/model.safetensors",
+                 p->folder, p->folder);
     CLT_TRY(clt_file_read(p->config_path, false, CONFIG_MAX_BYTES, CLT_ECHECKPOINT, &text, &size));
     CLT_TRY(clt_json_parse(text, size, p->config_path, CLT_ECHECKPOINT, &p->doc));
     p->root = clt_json_root(p->doc);

@@ -20,7 +20,7 @@ static void read_activation(clt_pretrained *p)
                                "is not one of gelu, gelu_new, relu and silu, which cltrain's bert has");
     else
         clt_pretrained_add(p, "model.activation", clt_arena_printf(p->arena, "\"%s\"", ours),
-                           clt_arena_printf(p->arena, "hidden_act is %.40s", said ? said : "left out"),
+                           clt_arena_printf(p->arena, "hidden_act is %.40s", said ? said : "missing"),
                            CLT_PRESET_EQUAL, NULL);
 }
 

@@ -40,7 +40,7 @@ int64_t clt_pretrained_count(clt_pretrained *p, const char *const *names, int64_
     if (!value && preset == 0)
         clt_pretrained_problem(p, name, "is missing");
     *reason = value ? clt_arena_printf(p->arena, "%s is %lld", name, (long long)number)
-                    : clt_arena_printf(p->arena, "%s is left out, which means %lld", name, (long long)number);
+                    : clt_arena_printf(p->arena, "%s is missing, which means %lld", name, (long long)number);
     return number;
 }
 
@@ -92,7 +92,7 @@ void clt_pretrained_refuse_common(clt_pretrained *p)
         clt_pretrained_problem(p, "quantization_config",
                                "the weights are quantised; save them as floating-point numbers");
     if (clt_json_given(p->root, "auto_map"))
-        clt_pretrained_problem(p, "auto_map", "the model has code of its own, which may compute anything");
+        clt_pretrained_problem(p, "auto_map", "the model brings its own code, which may compute anything");
 }
 
 /* Transformers' "gelu" is the exact function; "gelu_new" is the tanh approximation that GPT-2 was trained

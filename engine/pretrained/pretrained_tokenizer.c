@@ -40,11 +40,10 @@ static clt_status compare(const char *folder, const clt_tokenizer *own, const cl
                  "give the tokenizer that its weights were trained with as data.tokenizer",
                  what, (long long)tokens, folder, (long long)vocab, surplus.text);
     if (own && tokens != theirs)
-        CLT_FAIL(
-            CLT_EDATA,
-            "the data's tokenizer (%.300s) has %lld tokens, the one beside the weights of '%.300s' %lld: the "
-            "ids would mean other texts; leave data.tokenizer out to use the weights' own",
-            what, (long long)tokens, folder, (long long)theirs);
+        CLT_FAIL(CLT_EDATA,
+                 "the data's tokenizer (%.300s) has %lld tokens, the one beside the weights of '%.300s' "
+                 "%lld: the ids would mean other texts; remove data.tokenizer to use the weights' own",
+                 what, (long long)tokens, folder, (long long)theirs);
     if (!own && tokens != theirs && clt_tokenizer_is_bytes(used))
         CLT_FAIL(
             CLT_EDATA,

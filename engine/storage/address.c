@@ -122,7 +122,7 @@ clt_status clt_endpoint_parse(const char *text, const char *what, const char *pl
     if (!tls && !clt_host_is_loopback(text) && strcmp(plain_host, out->host) != 0 &&
         !(plain_host[0] && clt_host_is(text, plain_host)))
         CLT_FAIL(CLT_EUSAGE,
-                 "%s: %s is http://, by which anyone on the way reads the data; use https://, or name the "
+                 "%s: %s uses http://, so anyone on the network can read the data; use https://, or name the "
                  "server in storage.allow_http",
                  what, out->host);
     return CLT_OK;

@@ -70,7 +70,7 @@ clt_status clt_key_http(clt_key_seeker *seeker)
 {
     CLT_LOCKED(&seeker->lock);
     if (seeker->cancelled)
-        CLT_FAIL(CLT_EINTERRUPTED, "requests for keys have been ended");
+        CLT_FAIL(CLT_EINTERRUPTED, "requests for keys have been cancelled");
     return seeker->http ? CLT_OK : clt_http_open(&seeker->http);
 }
 
@@ -107,7 +107,7 @@ clt_status clt_key_repeat(clt_key_seeker *seeker, clt_key_request make, void *co
         CLT_DEBUG("keys for object storage: %d %s%s: asked again after %.2f s", answer->code, error,
                   answer->code ? "" : answer->reason, wait);
         if (!clt_retry_sleep(wait, is_cancelled, seeker))
-            CLT_FAIL(CLT_EINTERRUPTED, "requests for keys have been ended");
+            CLT_FAIL(CLT_EINTERRUPTED, "requests for keys have been cancelled");
     }
 }
 

@@ -182,7 +182,7 @@ static clt_status run_program(clt_key_seeker *seeker, const char *const *words, 
     bool over = wait_for_program(seeker, child);
     clt_child_stop(CLT_TAKE(child), &end);
     if (is_cancelled(seeker))
-        CLT_FAIL(CLT_EINTERRUPTED, "requests for keys have been ended");
+        CLT_FAIL(CLT_EINTERRUPTED, "requests for keys have been cancelled");
     if (!over)
         CLT_FAIL(CLT_ESTORAGE, "%s: the program took more than %g s, and was ended", name, PROGRAM_SECONDS);
     if (end.code != 0 || end.signal)

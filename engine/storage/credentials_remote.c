@@ -34,9 +34,8 @@ static clt_status agent_address(clt_str *out)
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         good = good || clt_host_is(full, plain[i]);
     if (!good)
-        CLT_FAIL(CLT_ESTORAGE,
-                 "AWS_CONTAINER_CREDENTIALS_FULL_URI: only https://, loopback, 169.254.170.2, 169.254.170.23 "
-                 "and [fd00:ec2::23] are asked for keys");
+        CLT_FAIL(CLT_ESTORAGE, "AWS_CONTAINER_CREDENTIALS_FULL_URI: keys are requested only from https://, "
+                               "loopback, 169.254.170.2, 169.254.170.23 and [fd00:ec2::23]");
     return CLT_OK;
 }
 

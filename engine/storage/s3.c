@@ -218,9 +218,8 @@ clt_status clt_s3_no_ranges(const clt_s3 *s3, const char *key, uint64_t size)
 {
     CLT_FAIL(CLT_ESTORAGE,
              "s3://%s/%s: GET: the server sends more than the %" PRIu64
-             " bytes that it was asked for: it, or "
-             "a cache or proxy before it, does not answer ranged reads (the header Range), which cltrain "
-             "needs; name another one by storage.endpoint",
+             " bytes that were requested: the server, or a cache or proxy in front of it, ignores ranged "
+             "reads (the header Range), which cltrain needs; name another server by storage.endpoint",
              s3->bucket, key, size);
 }
 

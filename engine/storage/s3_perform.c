@@ -139,7 +139,7 @@ static clt_status take_http(clt_s3 *s3, int *lane)
 {
     CLT_LOCKED(&s3->lock);
     if (atomic_load(&s3->cancelled)) /* a connection that is opened now would not be cancelled */
-        CLT_FAIL(CLT_EINTERRUPTED, "requests to object storage have been ended");
+        CLT_FAIL(CLT_EINTERRUPTED, "requests to object storage have been cancelled");
     for (*lane = 0; *lane < CLT_S3_LANES; ++*lane) {
         if (s3->busy[*lane])
             continue;
@@ -378,7 +378,7 @@ static clt_status decide(clt_s3 *s3, const clt_s3_call *call, clt_s3_reply *repl
         verdict = guess(reply, f);
     *again = false;
     if (atomic_load(&s3->cancelled))
-        CLT_FAIL(CLT_EINTERRUPTED, "s3://%s/%s: %s: ended early", s3->bucket, call->key, call->method);
+        CLT_FAIL(CLT_EINTERRUPTED, "s3://%s/%s: %s: cancelled", s3->bucket, call->key, call->method);
     if (verdict == CLT_S3_DONE ||
         (reply->code == 404 && call->may_lack && strcmp(reply->error, "NoSuchBucket") != 0))
         return CLT_OK;
@@ -413,11 +413,11 @@ clt_status clt_s3_perform(clt_s3 *s3, const clt_s3_call *call, clt_s3_reply *rep
     findings f;
     for (bool again = true; again;) {
         if (atomic_load(&s3->cancelled))
-            CLT_FAIL(CLT_EINTERRUPTED, "s3://%s/%s: %s: ended early", s3->bucket, call->key, call->method);
+            CLT_FAIL(CLT_EINTERRUPTED, "s3://%s/%s: %s: cancelled", s3->bucket, call->key, call->method);
         reply->attempts++;
         clt_status status = try_once(s3, call, moved, reply, &f);
         if (status != CLT_OK && atomic_load(&s3->cancelled))
-            CLT_FAIL(CLT_EINTERRUPTED, "s3://%s/%s: %s: ended early", s3->bucket, call->key, call->method);
+            CLT_FAIL(CLT_EINTERRUPTED, "s3://%s/%s: %s: cancelled", s3->bucket, call->key, call->method);
         CLT_TRY(status);
         CLT_TRY(decide(s3, call, reply, &f, mended, moved, sizeof moved, &again));
     }

@@ -124,13 +124,13 @@ clt_status clt_sweep_spent(const clt_sweep_options *o, const clt_sweep_spending 
     char money[2][CLT_MONEY_TEXT];
     if (o->budget > 0 && spending->cost >= o->budget)
         CLT_FAIL(code,
-                 "the trials have cost %s, and --budget is %s; the same command with a larger one resumes "
-                 "the sweep",
+                 "the trials have cost %s, and --budget is %s; the same command with a larger --budget "
+                 "resumes the sweep",
                  clt_money_text(spending->cost, "", money[0]), clt_money_text(o->budget, "", money[1]));
     if (o->hours > 0 && spending->hours >= o->hours)
         CLT_FAIL(code,
                  "the trials were trained for %.4g hours, and --hours is %g; the same command with more "
-                 "hours resumes the sweep",
+                 "--hours resumes the sweep",
                  spending->hours, o->hours);
     return CLT_OK;
 }
@@ -140,14 +140,14 @@ clt_status clt_sweep_room(const clt_sweep_options *o, const clt_sweep_spending *
     char money[3][CLT_MONEY_TEXT];
     if (o->budget > 0 && spending->startup_cost > 0 && o->budget - spending->cost <= spending->startup_cost)
         CLT_FAIL(code,
-                 "the trials have cost %s of the %s of --budget, and the start-up of a trial alone costs %s; "
-                 "the same command with a larger one resumes the sweep",
+                 "the trials have cost %s of the %s of --budget, and just the start of a trial costs %s; the "
+                 "same command with a larger --budget resumes the sweep",
                  clt_money_text(spending->cost, "", money[0]), clt_money_text(o->budget, "", money[1]),
                  clt_money_text(spending->startup_cost, "", money[2]));
     if (o->hours > 0 && spending->startup_s > 0 && (o->hours - spending->hours) * HOUR <= spending->startup_s)
         CLT_FAIL(code,
-                 "the trials were trained for %.4g of the %g hours of --hours, and the start-up of a trial "
-                 "alone takes %.3g s; the same command with more hours resumes the sweep",
+                 "the trials were trained for %.4g of the %g hours of --hours, and just the start of a trial "
+                 "takes %.3g s; the same command with more --hours resumes the sweep",
                  spending->hours, o->hours, spending->startup_s);
     return CLT_OK;
 }

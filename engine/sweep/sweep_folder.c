@@ -343,7 +343,7 @@ static clt_status check_idle(const clt_sweep *s, const char *folder, int rung)
         if (clt_lease_holder(path, who, sizeof who))
             CLT_FAIL(CLT_EUSAGE,
                      "--again: %s trains %s; with halving, end all workers first; without --again this "
-                     "command works beside them and takes over the trials of a machine that is gone",
+                     "command works beside them and takes over the trials of a machine that has disappeared",
                      who, clt_sweep_trial_name(s, t, name));
     }
     return CLT_OK;

@@ -270,7 +270,8 @@ static clt_status read_fixed(const reader *r, const clt_json *set)
         CLT_TRY(value_text(r, value, &text));
         for (int k = 0; k < s->key_count; k++)
             if (strcmp(s->keys[k].path, clt_json_key(value)) == 0)
-                return refuse(r, value, "%s: it stands in \"keys\", too", s->keys[k].path);
+                return refuse(r, value, "%s: this key is also in \"keys\"; remove one of them",
+                              s->keys[k].path);
         s->fixed[s->fixed_count] = clt_arena_printf(s->arena, "%s=%s", clt_json_key(value), text);
         if (!s->fixed[s->fixed_count++])
             return no_memory();
@@ -450,7 +451,7 @@ static clt_status check_trial(const clt_sweep *s, const clt_config *config, int 
     if (clt_stem(clt_config_string(config, "monitor.prometheus"), ".prom") > 0)
         CLT_FAIL(CLT_ECONFIG,
                  "%s: trial %d: monitor.prometheus names one file, which all trials would write; name a "
-                 "folder, in which each trial has a file of its own",
+                 "folder, in which each trial writes a separate file",
                  s->source, trial + 1);
     if (lacks_metric(config, s->metric))
         CLT_FAIL(CLT_ECONFIG,

@@ -197,7 +197,7 @@ expect_text '^  --format hf\|gguf\|peft\|safetensors$' '^ {27}hf: a folder with 
 
 # --- the demo, shortened ---
 expect_code 0 "$CLTRAIN" demo --steps 300 --out demo-run
-expect_text 'unigram entropy' 'validation loss [0-9.]+ nats per byte; byte frequencies alone' 'what to try next' \
+expect_text 'unigram entropy' 'validation loss [0-9.]+ nats per byte; a model of only byte frequencies' 'what to try next' \
     '^a sample that begins with "This program is free "' '^This program is free .'
 expect_file demo-run/metrics.jsonl
 # The commands that it suggests work as they are printed, program included.

@@ -118,7 +118,7 @@ reserved() {
 }
 reserved longest_save_s
 if [ $? -eq 2 ]; then pass; else fail 'a step was begun although no time to save was left'; fi
-expect_text 'is used up before the first step of this start: the run has cost [0-9.]+, and its end needs about 1000000'
+expect_text 'is used up before the first step of this start: the run has cost [0-9.]+, and finishing the run costs about 1000000'
 reserved longest_evaluation_s
 if [ $? -eq 75 ]; then pass; else fail 'the last step was made although no time to evaluate was left'; fi
 expect_text "stopped after step $((at + 5)) of $((at + 6)); saved in"

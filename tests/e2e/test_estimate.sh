@@ -68,7 +68,7 @@ refused 5 "tensor 'wte' needs 12582912000 bytes in one buffer" data.micro_batch=
 # --- a generic device gets the requested memory, more or less than a typical one ---
 for memory in 4 24; do
     expect_code 0 "$CLTRAIN" estimate "$gpt2" --device generic --caps memory=${memory}G
-    expect_text "^device +a generic GPU with $memory.0 GiB, as asked for" "the $memory.0 GiB that the device can give"
+    expect_text "^device +a generic GPU with $memory.0 GiB, as requested" "the $memory.0 GiB that the device can give"
 done
 
 # --- how much a training reads: GPT-2's recipe, and a text whose windows overlap when they are shuffled ---

@@ -34,12 +34,12 @@ init() {
 init 2 hf model.layers=3 model.heads=4 model.channels=16 model.context=40 model.vocab=300 model.activation=gelu
 expect_text 'model.layers: 3 contradicts the weights: n_layer is 2' 'model.heads: 4 .*n_head is 3' 'model.channels: 16 .*n_embd is 12' \
     'model.context: 40 .*n_positions is 9' 'model.vocab: 300 .*vocab_size is 267' 'activation_function is gelu_new' \
-    'leave the key out'
+    'remove the key'
 init 2 hf model.type=mlp
 expect_text 'model.type: mlp contradicts the weights'
 reject_text 'model.layers'
 init 3 hf data.tokenizer=bytes
-expect_text 'has 256 tokens' "beside the weights of 'hf' 267" 'leave data.tokenizer out'
+expect_text 'has 256 tokens' "beside the weights of 'hf' 267" 'remove data.tokenizer'
 init 3 hf data.tokenizer=shards
 expect_text 'has 263 tokens'
 cp -r hf untold

@@ -155,7 +155,7 @@ expect_code 0 "$CLTRAIN" train --resume from_bytes train.steps=3
 # --- what a run cannot become ---
 cd ..
 expect_code 2 "$CLTRAIN" train --resume moved/run train.steps=22
-expect_text 'cannot become shorter' '--max-steps N' 'give train.steps=24, or resume with .cltrain train --resume RUN. alone'
+expect_text 'cannot become shorter' '--max-steps N' 'give train.steps=24, or resume with .cltrain train --resume RUN. without a CONFIG'
 expect_code 2 "$CLTRAIN" train --resume moved/run schedule.type=cosine
 expect_text 'can change only when the run becomes longer' 'schedule.type: was "constant", is "cosine"'
 expect_code 2 "$CLTRAIN" train --resume moved/run train.seed=2

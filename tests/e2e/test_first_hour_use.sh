@@ -69,7 +69,7 @@ expect_text '"choices": \[' '"default": "none"'
 
 # --- plan, estimate, --dry-run: the device that would train, a summary and the layers first; nothing is trained or built ---
 expect_code 0 "$CLTRAIN" plan base.json --device generic
-expect_text '^device +a generic GPU with 8.0 GiB, as asked for' '^model +mlp, 212 parameters' '^batch +micro 16 x accumulation 1 = 16' '^steps +20, 1.25 times through the training data$' \
+expect_text '^device +a generic GPU with 8.0 GiB, as requested' '^model +mlp, 212 parameters' '^batch +micro 16 x accumulation 1 = 16' '^steps +20, 1.25 times through the training data$' \
     'fits into the' '^fc1 +linear +\(16,16\) +144' '^loss +cross_entropy' 'memory map: --full'
 expect_awk 'plan without --full is longer than a screen' 'END { exit NR > 24 }' "$out"
 expect_code 0 "$CLTRAIN" plan base.json --device generic --full

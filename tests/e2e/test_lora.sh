@@ -58,7 +58,7 @@ expect_text 'h.0.mlp.c_fc.lora_A'
 reject_text 'lm_head.lora_A'
 for layer in wte lm_head; do
     expect_code 2 "$CLTRAIN" plan lora.json --device generic "model.lora_targets=[\"$layer\"]"
-    expect_text "model.lora_targets: '$layer' has the same weight as the other .* model.tied=false"
+    expect_text "model.lora_targets: '$layer': .* share one weight.* model.tied=false"
 done
 expect_code 0 "$CLTRAIN" plan lora.json --device generic 'model.lora_targets=["wte", "lm_head", "c_fc"]' model.tied=false \
     'model.lora_rank_pattern=["wte=2", "h.0.mlp.c_fc=3"]' model.lora_alpha_pattern=c_fc=9
@@ -243,7 +243,7 @@ expect_same said <(grep -v tokens "$out")
 
 # --- what does not go together ---
 expect_code 2 "$CLTRAIN" export whole --out lost
-expect_text '--merge adds them to the weights, --format peft writes them alone'
+expect_text '--merge adds them to the weights, --format peft writes only the adapters'
 expect_code 2 "$CLTRAIN" export base --merge --out lost
 expect_text 'the run has none'
 expect_code 2 "$CLTRAIN" export base --format peft --out lost
@@ -258,7 +258,7 @@ expect_text 'there is no --init PATH'
 expect_code 2 "$CLTRAIN" train base.json --init whole --adapter adapter --out lost
 expect_text 'have adapters already'
 expect_code 2 "$CLTRAIN" generate whole --adapter adapter
-expect_text 'has adapters of its own'
+expect_text 'already has adapters; remove --adapter'
 expect_code 2 "$CLTRAIN" train base.json --init base --adapter adapter model.lora_rank=8 --out lost
 expect_text "model.lora_rank.*the adapter's r is 4"
 expect_code 7 "$CLTRAIN" eval lora.json --init base # a base alone is not taken for a model with adapters

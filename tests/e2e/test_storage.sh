@@ -161,7 +161,7 @@ s3 8 list odd/
 expect_text "begin with 'odd/' has a key that does not"
 # A server without ranges is asked once, and the message names the missing ranges. A server whose object is
 # no larger than the range has not broken the rule.
-ranges='the server sends more than the [0-9]+ bytes that it was asked for: .* does not answer ranged reads'
+ranges='the server sends more than the [0-9]+ bytes that were requested: .* ignores ranged reads'
 : >server/requests
 faults 'GET /large whole*'
 s3 8 range large 100 20 part
@@ -242,7 +242,7 @@ expect_line 200
 
 # --- servers ---
 AWS_ENDPOINT_URL_S3=http://192.0.2.1 s3 2 head x
-expect_text 'by which anyone on the way reads the data'
+expect_text 'uses http://, so anyone on the network can read the data'
 AWS_ENDPOINT_URL_S3=https://me:secretword@192.0.2.1 s3 2 head x
 AWS_ENDPOINT_URL=http://127.0.0.1:1 s3 0 head x # AWS_ENDPOINT_URL_S3 comes first
 http_proxy=http://127.0.0.1:9 HTTP_PROXY=http://127.0.0.1:9 s3 0 head x # loopback goes past proxies
@@ -302,7 +302,7 @@ expect_line container
 used_up
 CLTRAIN_CLOUD_PROVIDER=off doctor 'keys would come from the agent of the container'
 AWS_CONTAINER_CREDENTIALS_FULL_URI=http://192.0.2.1/agent s3 8 source
-expect_text 'only https://, loopback'
+expect_text 'only from https://, loopback'
 AWS_CONTAINER_AUTHORIZATION_TOKEN=$'a\r\nb: c' s3 8 source
 printf 'agent-token\n' >agent_token
 AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=agent_token s3 0 source

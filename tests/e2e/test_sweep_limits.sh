@@ -82,7 +82,7 @@ expect_code 2 "$CLTRAIN" sweep grid.json --out money --budget 5
 expect_text 'budget needs a price'
 expect_absent money
 expect_code 75 "$CLTRAIN" sweep money.json --out money --budget 3
-expect_text '^trial-01 was interrupted and can be resumed$' 'the trials have cost [0-9.]+, and --budget is 3; the same command with a larger one resumes the sweep'
+expect_text '^trial-01 was interrupted and can be resumed$' 'the trials have cost [0-9.]+, and --budget is 3; the same command with a larger --budget resumes the sweep'
 expect_awk 'the budget is spent' -v s="$(sed -n -E 's/.*the trials have cost ([0-9.]+),.*/\1/p' "$out")" 'BEGIN { exit !(s >= 3) }'
 ls money/trial-01/checkpoints/step_* >/dev/null 2>&1 && pass || fail 'the training did not save'
 expect_absent money/trial-02 money/failed/trial-01-0.json
@@ -106,9 +106,9 @@ rm rest/done/trial-02-0.json
 rm -r rest/trial-02
 sed -i -E 's/"startup_s":[0-9.e+-]+/"startup_s":1000000/' rest/trial-01/metrics.jsonl
 expect_code 2 "$CLTRAIN" sweep rest --budget 1000
-expect_text 'the trials have cost [0-9.]+ of the 1000.00 of --budget, and the start-up of a trial alone costs 1000000.00; the same'
+expect_text 'the trials have cost [0-9.]+ of the 1000.00 of --budget, and just the start of a trial costs 1000000.00; the same'
 expect_code 2 "$CLTRAIN" sweep rest --hours 1
-expect_text 'were trained for [0-9.e-]+ of the 1 hours of --hours, and the start-up of a trial alone takes 1e\+06 s; the same'
+expect_text 'were trained for [0-9.e-]+ of the 1 hours of --hours, and just the start of a trial takes 1e\+06 s; the same'
 expect_absent rest/trial-02
 expect_code 0 "$CLTRAIN" sweep rest --budget 1e9 --hours 1000
 

@@ -254,7 +254,7 @@ wait $process || code=$?
 if [ $code -eq 75 ]; then pass; else fail "code $code instead of 75"; fi
 cp duel.out "$out"
 kept_outputs
-expect_text 'another run writes to s3://bucket/runs/duel, too'
+expect_text 'another run also writes to s3://bucket/runs/duel: '
 if listed runs/duel/checkpoints/ .; then fail 'a checkpoint was uploaded beside the checkpoints of another run'; else pass; fi
 guarded "$tool" bucket read runs/duel/metrics.jsonl >metrics 2>/dev/null
 expect_same second/metrics.jsonl metrics
@@ -270,10 +270,10 @@ touch again/STOP
 await_end $process
 wait $process
 cat again.out >>outputs
-if [ "$(grep -c '"event":"warning".*step 20 could not be uploaded and is tried again' again/metrics.jsonl)" -eq 1 ]; then pass; else fail 'there is not one warning for two failures in a row'; fi
+if [ "$(grep -c '"event":"warning".*step 20 could not be uploaded and is retried' again/metrics.jsonl)" -eq 1 ]; then pass; else fail 'there is not one warning for two failures in a row'; fi
 for _ in 1 2; do echo 'PUT step_40/model AccessDenied.403'; done >server/faults
 train 0 net.json --out tried checkpoint.upload=s3://bucket/runs/tried
-expect_text 'the checkpoint of step 40 could not be uploaded and is tried again: .*403 AccessDenied'
+expect_text 'the checkpoint of step 40 could not be uploaded and is retried: .*403 AccessDenied'
 expect_code 0 "$CLTRAIN" ckpt verify s3://bucket/runs/tried/checkpoints/step_40
 for _ in 1 2 3; do echo 'PUT tried.texts/log.txt AccessDenied.403'; done >server/faults # at the start, with the checkpoint, at the end
 train 0 net.json --out texts checkpoint.upload=s3://bucket/runs/tried.texts
@@ -396,7 +396,7 @@ steps_there() { guarded "$tool" bucket list runs/gone/ 2>/dev/null | sed -n 's:.
 train 0 gone.json --out gone --max-steps 12
 echo 'PUT gone.*step_15/manifest AccessDenied.403*' >server/faults
 train 8 gone.json --out gone --resume auto --max-steps 16 checkpoint.upload_seconds=1
-expect_text 'the checkpoint of step 15 could not be uploaded and is tried again'
+expect_text 'the checkpoint of step 15 could not be uploaded and is retried'
 expect_there '7 12 14 16'
 rm -r gone server/faults
 train 0 gone.json --out gone --resume auto --max-steps 20 train.eval_every=0

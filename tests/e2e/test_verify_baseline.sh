@@ -75,6 +75,6 @@ refuse 'has a result that this cltrain cannot read'
 sed 's/"seed": [0-9]*/"seed": -4/' base.json | "$CLTRAIN_BUILD_DIR/tests/seal" verify_xxh64 >bad.json
 refuse 'does not record its seed'
 expect_code 2 "$CLTRAIN" verify --baseline base.json --seed 3
-expect_text 'leave --seed'
+expect_text 'remove --seed'
 expect_code 2 "$CLTRAIN" verify --baseline base.json --mode list
 finish

@@ -128,8 +128,8 @@ static clt_status check_inputs(const clt_plan *plan)
     }
     if (plan->input_bytes > limit)
         CLT_FAIL(CLT_EDEVMEM,
-                 "planning: the batch fields need %llu bytes, '%s' alone %llu; device '%s' allows %llu; use "
-                 "a smaller data.micro_batch (now %lld)",
+                 "planning: the batch fields need %llu bytes, of which '%s' needs %llu; device '%s' allows "
+                 "%llu; use a smaller data.micro_batch (now %lld)",
                  (unsigned long long)plan->input_bytes, name, (unsigned long long)largest, plan->device.name,
                  (unsigned long long)limit, (long long)plan->graph->micro_batch);
     return CLT_OK;

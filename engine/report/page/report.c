@@ -97,7 +97,7 @@ static void remarks(const report_page *page, const clt_run_record *run)
     clt_str *out = page->out;
     if (c->garbage > 0)
         clt_str_printf(
-            out, "<p class=\"note\">%lld line%s of metrics.jsonl could not be read and %s left out.</p>\n",
+            out, "<p class=\"note\">%lld line%s of metrics.jsonl could not be read and %s skipped.</p>\n",
             (long long)c->garbage, CLT_PLURAL(c->garbage), c->garbage == 1 ? "is" : "are");
     if (c->torn && run->verdict != CLT_RUN_RUNNING)
         clt_str_append(out,

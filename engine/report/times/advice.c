@@ -114,8 +114,8 @@ static clt_advice_kind about_host(const clt_advice_facts *f, char *text, size_t 
     size_t left = size - (size_t)n;
     if (!f->double_misfits && clt_advice_halves(f)) {
         snprintf(rest, left,
-                 "; try data.micro_batch=%lld (now %lld): half as many, larger commands for the same "
-                 "data.global_batch",
+                 "; try data.micro_batch=%lld (now %lld): half the number of commands, each larger, for the "
+                 "same data.global_batch",
                  2 * micro, micro);
         return CLT_ADVICE_MICRO_BATCH;
     }
@@ -128,7 +128,7 @@ static clt_advice_kind about_host(const clt_advice_facts *f, char *text, size_t 
     }
     snprintf(rest, left,
              ", and twice data.micro_batch does not fit; try data.global_batch=%lld (now %lld): one update "
-             "for twice as many micro-batches; it changes the batch that a step learns from",
+             "for twice the number of micro-batches; this changes the batch that a step learns from",
              2 * global, global);
     return CLT_ADVICE_ACCUMULATE;
 }

@@ -298,7 +298,7 @@ const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
         add(buffer, " of %lld", (long long)m->available);
     add(buffer, " sample%s", CLT_PLURAL(m->available > m->samples ? m->available : m->samples));
     if (m->left_out > 0)
-        add(buffer, " (%lld bad, left out)", (long long)m->left_out);
+        add(buffer, " (%lld unreadable, skipped)", (long long)m->left_out);
     add(buffer, " | %.1f s", m->seconds);
     return buffer;
 }

@@ -210,7 +210,7 @@ clt_status clt_evaluate_choices(const clt_run_options *options, const char *task
     for (size_t first = 0; first < items.n_rows; first += (size_t)s.micro)
         CLT_TRY(score_rows(&s, first));
     if (s.cut > 0)
-        CLT_WARN("%lld of %zu rows of %s are longer than model.context %lld; their beginnings were left out",
+        CLT_WARN("%lld of %zu rows of %s are longer than model.context %lld; their beginnings were cut off",
                  (long long)s.cut, items.n_rows, task, (long long)context);
     result->cut = s.cut;
     result->seconds = clt_now() - begin;

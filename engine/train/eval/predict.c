@@ -82,8 +82,8 @@ static clt_status describe_model(clt_predictor *p, const clt_graph *graph)
     for (size_t i = 0; i < graph->n_fields && !p->texts; i++)
         if (strcmp(graph->fields[i].name, "x") != 0 && strcmp(graph->fields[i].name, "y") != 0)
             CLT_FAIL(CLT_EUSAGE,
-                     "predicting: the model of '%s' has another input, '%s', beside x; predict gives "
-                     "it x alone",
+                     "predicting: the model of '%s' has another input, '%s', besides x; predict can give it "
+                     "only x",
                      p->saved->path, graph->fields[i].name);
     return CLT_OK;
 }

@@ -71,7 +71,7 @@ static clt_status allocate(clt_slide *s, clt_window_weights weights)
         CLT_FAIL(CLT_ENOMEM, "a volume of %lld x %lld voxels a plane is too large",
                  (long long)s->grid.size[1], (long long)s->grid.size[2]);
     CLT_TRY(clt_alloc(&s->sum, count, sizeof *s->sum,
-                      "the logits of as many planes as a window has (a smaller data.patch takes less)"));
+                      "the logits of the planes of one window (a smaller data.patch takes less)"));
     CLT_TRY(clt_alloc(&s->classes, (size_t)area, 1, "a plane of a class map"));
     return make_weights(s, weights);
 }

@@ -145,11 +145,10 @@ static clt_status check_prompt(const clt_decoder *d, int64_t rows)
             continue;
         CLT_SCOPED(clt_str) name = {0};
         CLT_TRY(clt_tokenizer_decode(d->tokenizer, &id, 1, &name));
-        CLT_FAIL(
-            CLT_EDATA,
-            "generating: the prompt holds the token \"%s\" (%u), which the model lacks; it has the tokens "
-            "0 to %lld; leave that token out of the prompt",
-            name.text ? name.text : "", id, (long long)rows - 1);
+        CLT_FAIL(CLT_EDATA,
+                 "generating: the prompt holds the token \"%s\" (%u), which the model lacks; it has the "
+                 "tokens 0 to %lld; remove that token from the prompt",
+                 name.text ? name.text : "", id, (long long)rows - 1);
     }
     return CLT_OK;
 }

@@ -78,7 +78,7 @@ static clt_status check_length(const comparison *c, const char *was)
         CLT_FAIL(CLT_ECONFIG,
                  "resuming from '%s': the run is %" PRId64 " step%s long and cannot become shorter (%" PRId64
                  "). If it was made longer after this config was written: give train.steps=%" PRId64
-                 ", or resume with 'cltrain train --resume RUN' alone, which takes the run's own "
+                 ", or resume with 'cltrain train --resume RUN' without a CONFIG, which takes the run's own "
                  "config. To end it early give --max-steps N\n%s",
                  c->saved->path, out->steps_before, CLT_PLURAL(out->steps_before), out->steps_now,
                  out->steps_before, diff.text);

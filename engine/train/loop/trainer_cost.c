@@ -169,13 +169,13 @@ clt_status clt_meter_refuse(const clt_loop *l)
     clt_cost cost = clt_meter_at(l, clt_now());
     const double more = clt_cost_rate(&cost.terms) * reserve(l, l->run->first_step);
     if (more > 0)
-        snprintf(end, sizeof end, ", and its end needs about %s more",
+        snprintf(end, sizeof end, ", and finishing the run costs about %s more",
                  clt_money_text(more, cost.terms.currency, money[2]));
     if (l->quiet)
         CLT_FAIL(CLT_ECONFIG, "cost.budget is used up before the first step of this start");
     CLT_FAIL(CLT_ECONFIG,
-             "cost.budget of %s is used up before the first step of this start: the run has cost %s%s; the "
-             "same command with a larger one lets it continue",
+             "cost.budget of %s is used up before the first step of this start: the run has cost %s%s; with "
+             "a larger cost.budget the same command continues the run",
              clt_money_text(l->meter.budget, cost.terms.currency, money[0]),
              clt_money_text(cost.sums.total, cost.terms.currency, money[1]), end);
 }

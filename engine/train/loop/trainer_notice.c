@@ -72,7 +72,7 @@ void clt_end_by_notice(clt_loop *l)
 {
     clt_look_for_notices(l); /* a notice may have come just before the decision to end */
     if (!l->noticed && !l->quiet)
-        note(l, "another host", CLT_NOTICE_STOP, "the machine of another rank will be taken away");
+        note(l, "another host", CLT_NOTICE_STOP, "the cloud will take away the machine of another rank");
 }
 
 void clt_look_for_notices(clt_loop *l)

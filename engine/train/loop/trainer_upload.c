@@ -206,7 +206,7 @@ static void note_failure(clt_uploader *u, clt_due_upload *due, const char *path,
     if (status != CLT_EINTERRUPTED) { /* otherwise the end of the run has cancelled it */
         if (u->failure.status == CLT_OK)
             clt_str_printf(&u->warned,
-                           "%sthe checkpoint of step %lld could not be uploaded and is tried again: %s",
+                           "%sthe checkpoint of step %lld could not be uploaded and is retried: %s",
                            u->warned.text ? "; " : "", (long long)due->step, error.text);
         u->failure = error;
         due->tried = due->told = true;

@@ -64,9 +64,8 @@ clt_status clt_exchanges_create(clt_async_shared *shared, int64_t steps, clt_exc
     const clt_job *job = shared->run->job;
     *out = NULL;
     if (job->train->n_exchanges == 0 && job->train->options.sync_norms && shared->run->ranks.rank == 0)
-        CLT_WARN(
-            "parallel.sync_batch_norm=true changes nothing: the model has no batch_norm whose statistics are "
-            "trained; leave it out");
+        CLT_WARN("parallel.sync_batch_norm=true changes nothing: the model has no batch_norm whose "
+                 "statistics are trained; remove the key");
     if (job->train->n_exchanges == 0)
         return CLT_OK;
     CLT_TRY(clt_alloc(&x, 1, sizeof *x, "exchanges of ranks"));

@@ -247,7 +247,7 @@ clt_status clt_capture_slice(clt_capture *c)
         clt_captured_command *command = &c->commands[i];
         command->kept |= !some;
         if (command->kept && command->command.kind == OCL_CMD_GEMM)
-            CLT_FAIL(CLT_EUNSUPPORTED, "CLBlast computes '%s': a program of OpenCL alone cannot repeat that",
+            CLT_FAIL(CLT_EUNSUPPORTED, "CLBlast computes '%s': a program with only OpenCL cannot repeat that",
                      command->command.label);
         if (command->kept && command->command.options &&
             strstr(command->command.options, OCL_RETARGET_OPTION) != NULL)

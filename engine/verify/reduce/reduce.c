@@ -244,11 +244,10 @@ static clt_status write_folder(search *s, clt_reduced *out)
         f->failure = trial;
         CLT_TRY(is_there(s, &out->written));
         if (!out->written) {
-            snprintf(
-                out->reason, sizeof out->reason,
-                "%.700s in a run that OpenCL alone cannot repeat: CLBlast or other ranks take part, or its "
-                "buffers are too large",
-                trial.reason);
+            snprintf(out->reason, sizeof out->reason,
+                     "%.700s in a run that a program with only OpenCL cannot repeat: CLBlast or other ranks "
+                     "take part, or its buffers are too large",
+                     trial.reason);
             return CLT_OK;
         }
         CLT_TRY(clt_reduce_report(s->options, f));

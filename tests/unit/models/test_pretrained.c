@@ -338,7 +338,7 @@ TEST(test_presets)
                                         "model.outputs: 8 contradicts",
                                         "model.activation: relu contradicts",
                                         "'w.json'",
-                                        "leave the key out"};
+                                        "remove the key"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (!strstr(clt_error_text(), words[i]))
             fail_msg("'%s' is not in: %s", words[i], clt_error_text());

@@ -85,7 +85,7 @@ TEST(what_is_wrong_is_named)
     refused(RATES ", \"halving\": {\"first_steps\": 2}", "only \"method\": \"halving\" uses it");
     refused(RATES ", \"metric\": \"eval_los\"", "there is no 'eval_los'; did you mean 'eval_loss'?");
     refused(RATES ", \"goal\": \"best\"", "goal: there is no 'best'");
-    refused(RATES ", \"set\": {\"optimizer.learning_rate\": 1}", "it stands in \"keys\", too");
+    refused(RATES ", \"set\": {\"optimizer.learning_rate\": 1}", "this key is also in \"keys\"");
     refused(RATES ", \"set\": {\"train.stebs\": 1}", "did you mean 'train.steps'?");
     refused(RATES ", \"set\": {\"monitor.prometheus\": \"one.prom\"}", "names one file");
     refused(RATES ", \"method\": \"halving\", \"trials\": 2, \"halving\": {\"first_steps\": 10}, "

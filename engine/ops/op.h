@@ -207,8 +207,9 @@ typedef struct clt_op_case {
     /* All numbers that are not whole (inputs, parameters, gradients) have the same value, so that the
      * rounding errors of a long sum all have the same sign. */
     bool equal;
-    int tuned;   /* backward: 1 + the index of each tunable's value; 0: the variant decides */
-    int retyped; /* 1 + the type of output 0 (CLT_OP_RETYPES); 0: as the op declares it */
+    int tuned;          /* 1 + the index of each tunable's value; 0: the variant decides */
+    bool tuned_forward; /* `tuned` is for forward, not for backward */
+    int retyped;        /* 1 + the type of output 0 (CLT_OP_RETYPES); 0: as the op declares it */
 } clt_op_case;
 
 typedef struct clt_op_ref {

@@ -255,7 +255,8 @@ static void set_layouts(clt_graph *graph, const ocl_device_desc *desc, const clt
 static clt_status tuned_of(const clt_verify_subject *subject, const clt_verify_setup *setup,
                            ocl_choice *choice, const ocl_choice **out)
 {
-    const ocl_family *family = &subject->op->backward;
+    const clt_op *op = subject->op;
+    const ocl_family *family = subject->op_case->tuned_forward ? &op->forward : &op->backward;
     const ocl_variant *variant = find_variant(family, subject);
     *out = setup->candidate;
     if (subject->op_case->tuned == 0 || !variant || !variant->tunables)

@@ -481,6 +481,16 @@ rotary.cl :: s/#define POSITION(row) OFFSET(row)/#define POSITION(row) OFFSET((r
 conv_implicit.cl :: s/(ulong)group \* per_group + k) \* kernel0/(ulong)k) * kernel0/ :: conv2d.groups_plain[implicit] :: conv2d
 dropout.cl :: s/(load(GT, r, at) + (v))/(v)/ :: dropout.residual_quads[flat] :: dropout
 dropout.cl :: s/RESIDUAL ? r + from : r/r/ :: dropout.residual_odd[lane] :: dropout
+softmax.cl :: s/uint whole = cols \/ LANES \* LANES;/uint whole = cols;/ :: log_softmax.far_row[row] :: log_softmax
+softmax.cl :: s/r++, x += cols, y += cols) {/r++, x += cols) {/ :: softmax.far_row[row] :: softmax
+channels.cl :: s/left = inner - (uint)(base % inner);/left = inner;/ :: cast.channels_f32[lane] :: cast
+functions.clh :: s/(x - (whole - CLT_K(1\.0f))) \/ whole;/(x - (whole - CLT_K(1.0f)));/ :: bce_with_logits.zeros[row] :: bce_with_logits
+conv_winograd.cl :: s/STORE_CHANNELS16(v, ((y)\*IN + (x)) \* tiles \* channels + c, value)/STORE_CHANNELS16(v, ((y)*IN + (x)) * tiles * channels, value)/ :: conv2d.uneven_padding[winograd] :: conv2d
+gemm_window_tiles.clh :: s/WINDOW_IN(s, i, 1, by1) \& WINDOW_IN(s, i, 2, by0))/WINDOW_IN(s, i, 1, by1))/ :: conv3d.groups[implicit] :: conv3d
+gemm_lane.cl :: s/vstore2(LOAD2(dt, (from) + (MR \& 12)), 0, (out) + (MR \& 12))/vstore2(LOAD2(dt, (from) + (MR \& 8)), 0, (out) + (MR \& 12))/ :: gemm.micro_panels_tn[lane_6x1_kc192_8x4_packed] :: gemm
+gemm_mma.cl :: s/whole_a \&\& whole_b ? depth \/ BK : 0;/whole_a \&\& whole_b ? (depth + BK - 1) \/ BK : 0;/ :: gemm.windows_tn_stride[mma_bf16] :: gemm
+attention_mma.clh :: s/attention_low(min(i, tq - 1), tq, keys SPANS)/attention_low(i, tq, keys SPANS)/ :: attention.f16_documents[mma] :: attention
+attention_mma.clh :: s/at + 16 \* i \* PITCH + 16 \* s, scratch)/at + 16 * i * PITCH, scratch)/ :: attention.f16[mma] :: attention
 END
 }
 

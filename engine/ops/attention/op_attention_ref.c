@@ -337,7 +337,8 @@ static const clt_op_case attention_cases[] = {
               72),
     SEPARATE_16("f16_window_longer_keys", CLT_F16, "{\"heads\":2,\"window\":33}", 1, 70, 200, 80, 80),
     LENGTHS_16("f16_window_lengths", CLT_F16, "{\"heads\":1,\"window\":21}", 150, 3, 110, 149, 40, 40),
-    DOCUMENTS("f16_documents", CLT_F16, "{\"heads\":1,\"documents\":true}", true, RUNS, 20, 1, 70, 24),
+    /* a last block of one key, with another sample's documents after it */
+    DOCUMENTS("f16_documents", CLT_F16, "{\"heads\":1,\"documents\":true}", true, RUNS, 20, 2, 65, 24),
     DOCUMENTS("bf16_documents_open", CLT_BF16, "{\"heads\":1,\"documents\":true,\"causal\":false}", true,
               RUNS, 20, 1, 70, 24),
     DOCUMENTS("f16_documents_tiles", CLT_F16, "{\"heads\":2,\"kv_heads\":1,\"documents\":true}", false, RUNS,
@@ -349,7 +350,7 @@ static const clt_op_case attention_cases[] = {
     DOCUMENTS("bf16_documents_dropout", CLT_BF16, "{\"heads\":1,\"documents\":true,\"dropout\":0.2}", false,
               RUNS, 40, 1, 136, 72),
     DOCUMENTS("f16_documents_stray", CLT_F16, "{\"heads\":1,\"documents\":true}", false, STRAY, 2, 2, 70, 72),
-    PACKED_16("f16", CLT_F16, "{\"heads\":1}", true, 1, 7, 15),
+    PACKED_16("f16", CLT_F16, "{\"heads\":1}", true, 1, 7, 51), /* two steps of a head for matrix units */
     PACKED_16("f16_second_tile", CLT_F16, "{\"heads\":1}", true, 1, 70, 24),
     PACKED_16("f16_odd", CLT_F16, "{\"heads\":3}", false, 2, 7, 45),
     PACKED_16("f16_tiles", CLT_F16, "{\"heads\":2}", false, 1, 133, 96),

@@ -162,8 +162,9 @@ static const clt_op_case conv2d_cases[] = {
         SMALL, CLT_CASE_F32(2, 17, 8, 9)),
     CLT_CASE("depthwise_bf16", "{\"out\":34,\"kernel\":[3,2],\"padding\":[0,1],\"groups\":17,\"bias\":false}",
              CLT_EXACT, CLT_CASE_FLOAT(CLT_BF16, 2, 17, 6, 5)),
-    /* Winograd's tiles with another padding in each dimension */
-    CLT_CASE("uneven_padding", "{\"out\":6,\"kernel\":3,\"padding\":[0,2]}", SMALL, CLT_CASE_F32(2, 5, 9, 9)),
+    /* Winograd's tiles with another padding in each dimension; vectors of channels, and a rest */
+    CLT_CASE("uneven_padding", "{\"out\":33,\"kernel\":3,\"padding\":[0,2]}", SMALL,
+             CLT_CASE_F32(2, 5, 9, 9)),
     CHUNKS("chunks", true, 2, 3, 19, 17),
     CHUNKS("more_chunks", false, 2, 16, 64, 66),
     CLT_CASE("large_window", "{\"out\":2,\"kernel\":7,\"stride\":2,\"padding\":3,\"bias\":false}", CLT_EXACT,
@@ -208,8 +209,8 @@ static const clt_op_case conv3d_cases[] = {
     CLT_CASE("uneven",
              "{\"out\":4,\"kernel\":[1,3,2],\"stride\":[1,2,3],\"padding\":[0,1,2],\"dilation\":[1,2,1]}",
              SMALL, CLT_CASE_F32(2, 6, 2, 7, 5)),
-    CLT_CASE("groups", "{\"out\":6,\"kernel\":[2,3,3],\"groups\":3,\"bias\":false}", SMALL,
-             CLT_CASE_F32(1, 9, 4, 4, 5)),
+    CLT_CASE("groups", "{\"out\":6,\"kernel\":[2,3,3],\"padding\":[1,0,2],\"groups\":3,\"bias\":false}",
+             SMALL, CLT_CASE_F32(1, 9, 4, 4, 5)),
     CLT_CASE("depthwise", "{\"out\":16,\"kernel\":3,\"padding\":1,\"groups\":16}", SMALL,
              CLT_CASE_F32(1, 16, 3, 4, 3)),
     /* every property differs between the dimensions */

@@ -77,9 +77,15 @@ static const clt_op_case softmax_cases[] = {
     CLT_CASE("tail", NULL, CLT_SMALL, CLT_CASE_F32(33, 33)),
     CLT_CASE("digits", NULL, 0, CLT_CASE_F32(64, 10)),
     CLT_CASE("wide", NULL, 0, CLT_CASE_F32(2, 3, 257)),
-    CLT_CASE("wider", NULL, 0, CLT_CASE_F32(2, 2, 3, 1030)),
+    CLT_CASE("wider", NULL, CLT_SMALL, CLT_CASE_F32(2, 3, 1030)), /* chunks of one row */
     CLT_CASE("blocks", NULL, CLT_SMALL, CLT_CASE_F32(48, 301)),
-    CLT_CASE("far_row", NULL, CLT_SMALL, CLT_CASE_F32(2, 2053)),
+    /* rows too long for chunks, with the last value of forward's tunables: one item has all rows */
+    {.name = "far_row",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(3, 2053)},
+     .small = true,
+     .tuned = 4,
+     .tuned_forward = true},
     CLT_CASE("nan", NULL, CLT_SMALL, CLT_CASE_NAN(CLT_F32, 40, 5)),
     CLT_CASE("peaks", NULL, CLT_SMALL, CLT_CASE_PEAKS(CLT_F32, 40, 60, 67)),
     /* rows with and without a peak; rounding is relative to the sum of the gradient over a row */

@@ -85,8 +85,9 @@ static const clt_op_case cast_cases[] = {
              CLT_SMALL, CLT_CASE_INDEX(CLT_U8, 256, 2, 3, 5, 7)),
     CLT_CASE("channels_large", "{\"mean\":[1,2,3,4,5],\"std\":0.5}", CLT_EXACT,
              CLT_CASE_INDEX(CLT_U8, 256, 3, 5, 31, 67)),
+    /* two items; the second one begins inside a channel and goes on in others */
     CLT_CASE("channels_f32", "{\"scale\":3,\"mean\":0.5,\"std\":[0.25,4]}", CLT_SMALL,
-             CLT_CASE_F32(3, 2, 17)),
+             CLT_CASE_F32(9, 2, 257)),
     CLT_CASE("channels_vector", "{\"mean\":[0.5,3],\"std\":[0.25,4]}", CLT_SMALL, CLT_CASE_F32(3, 2)),
 };
 

@@ -135,7 +135,7 @@ const clt_gemm_case clt_gemm_cases[] = {
          AROUND(A, 2, 6, 5, .channels = 8, .groups = 3)),
     CASE("windows_tn", 37, 0, 0, .ta = true, .small = true, .unit = "mma_f16",
          AROUND(B, 3, 9, 11, .channels = 16)),
-    CASE("windows_tn_stride", 40, 0, 0, .ta = true, .small = true, .beta = 1.0f, .form = FORM_ALIGNED,
+    CASE("windows_tn_stride", 64, 0, 0, .ta = true, .small = true, .beta = 1.0f, .form = FORM_ALIGNED,
          .unit = "mma_tf32",
          WINDOWS(B, 5, {1, 13, 10}, {1, 3, 2}, {1, 2, 3}, {1, 2, 1}, {0, 2, 1}, .channels = 24)),
     CASE("windows_tn_odd", 19, 0, 0, .ta = true, .small = true, .form = FORM_PADDED, .unit = "mma_bf16",

@@ -41,22 +41,19 @@ static clt_status check_lane_forms(clt_verify_session *session, const clt_gemm_c
 {
     enum { MR, NV, KC, MT, NT, PACK_A, VALUES };
     static const char *const names[VALUES] = {"mr", "nv", "kc", "mt", "nt", "pack_a"};
-    static const struct {
-        int value[VALUES];
-        bool small;
-    } forms[] = {{{6, 1, 192, 8, 8, 0}, true},   {{6, 1, 192, 8, 4, 1}, false},
-                 {{8, 2, 192, 8, 4, 0}, false},  {{12, 1, 256, 8, 8, 1}, false},
-                 {{14, 2, 192, 8, 4, 1}, false}, {{8, 3, 256, 8, 4, 1}, false}};
+    /* the first two are small: one for plain A, one for its transpose */
+    static const int forms[][VALUES] = {{6, 1, 192, 8, 8, 0},  {6, 1, 192, 8, 4, 1},  {8, 2, 192, 8, 4, 0},
+                                        {12, 1, 256, 8, 8, 1}, {14, 2, 192, 8, 4, 1}, {8, 3, 256, 8, 4, 1}};
     bool windows = clt_gemm_has_windows(c);
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         ocl_choice choice = {.family = OCL_GEMM_FAMILY, .variant = "lane"};
-        const int *v = forms[i].value;
+        const int *v = forms[i];
         clt_gemm_case form = *c;
         char label[64];
         /* only every second form of a layout, since compiling takes most of the time */
         if (!windows && (i + c->ta + c->tb) % 2 != 0)
             continue;
-        form.small = forms[i].small && (windows || (!c->ta && !c->tb));
+        form.small = windows ? i == 0 : i == c->ta && !c->tb;
         snprintf(label, sizeof label, "lane_%dx%d_kc%d_%dx%d%s", v[MR], v[NV], v[KC], v[MT], v[NT],
                  v[PACK_A] ? "_packed" : "");
         for (int k = 0; k < VALUES; k++)

@@ -333,7 +333,7 @@ static clt_status add_file(void *context, const char *path, const clt_text_group
     if (group && group->index + 1 == group->count && a->left_out > 0)
         CLT_WARN_ONCE("data: %zu of %zu files of '%s' %s skipped, because %s not text; the first: %s",
                       a->left_out, group->count, group->name, a->left_out == 1 ? "is" : "are",
-                      a->left_out == 1 ? "is" : "are", a->error.text);
+                      a->left_out == 1 ? "it is" : "they are", a->error.text);
     if (other)
         return CLT_OK;
     t->files[t->n_files - 1].bytes = t->total - before;

@@ -273,9 +273,9 @@ static inline clt_place place_of(const clt_grid *grid, ulong tile)
     ulong block = tile;
     uint part = 0, mt = grid->mt;
     if (tile >= grid->whole) {
-        ulong piece = tile - grid->whole, behind = piece / grid->parts;
-        part = (uint)(piece - behind * grid->parts);
-        block = grid->whole + behind;
+        ulong piece = tile - grid->whole, cut_block = piece / grid->parts;
+        part = (uint)(piece - cut_block * grid->parts);
+        block = grid->whole + cut_block;
         mt = (mt + grid->parts - 1) / grid->parts;
     }
     clt_place place;

@@ -156,15 +156,15 @@ DEFINE_PLACES(a, BM, ALONG_A, ALIGNED_A, PAIR_A)
 DEFINE_PLACES(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
 
 /* The operations that differ between a matrix in memory and one of windows: PASS copies chunk p of the next
- * tile of A (of B), BRING copies the whole tile with all checks, GO_ON advances to the tile after that. */
+ * tile of A (of B), BRING copies the whole tile with all checks, ADVANCE moves on to the tile after that. */
 #if WINDOWS == 1
 #define PASS_A(p) pass_a(memory, to_left, raw_a, from_left[p], p, WINDOW_INSIDE(&window_tile, p), a)
 #define BRING_A(left) bring_a(memory, to_left, raw_a, from_left, &windows, &window_tile, left, a)
-#define GO_ON_A() WINDOWS_GO_ON(&window_tile, from_left, &walk)
+#define ADVANCE_A() ADVANCE_WINDOWS(&window_tile, from_left, &walk)
 #else
 #define PASS_A(p) pass_a(memory, to_left, raw_a, from_left[p], p)
 #define BRING_A(left) bring_a(memory, to_left, raw_a, from_left, a, lines_a, left)
-#define GO_ON_A()                                                                                            \
+#define ADVANCE_A()                                                                                          \
     do {                                                                                                     \
         UNROLL_FOR (uint p = 0; p < ITEM_CHUNKS(ALONG_A, BM); p++)                                           \
             from_left[p] = ALONG_A ? from_left[p] + BK : MMA_ROWS_ON(from_left[p], BK, lda);                 \
@@ -173,11 +173,11 @@ DEFINE_PLACES(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
 #if WINDOWS == 2
 #define PASS_B(p) pass_b(memory, to_right, raw_b, from_right[p], p, WINDOW_INSIDE(&window_tile, p), b)
 #define BRING_B(left) bring_b(memory, to_right, raw_b, from_right, &windows, &window_tile, left, b)
-#define GO_ON_B() WINDOWS_GO_ON(&window_tile, from_right, &walk)
+#define ADVANCE_B() ADVANCE_WINDOWS(&window_tile, from_right, &walk)
 #else
 #define PASS_B(p) pass_b(memory, to_right, raw_b, from_right[p], p)
 #define BRING_B(left) bring_b(memory, to_right, raw_b, from_right, b, lines_b, left)
-#define GO_ON_B()                                                                                            \
+#define ADVANCE_B()                                                                                          \
     do {                                                                                                     \
         UNROLL_FOR (uint p = 0; p < ITEM_CHUNKS(ALONG_B, BN); p++)                                           \
             from_right[p] = ALONG_B ? from_right[p] + BK : MMA_ROWS_ON(from_right[p], BK, ldb);              \
@@ -203,29 +203,29 @@ DEFINE_PLACES(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
         uint more_lines = (lines_first) ? odd : late, more_steps = (lines_first) ? late : odd;               \
         if (along)                                                                                           \
             return 16 * (PLACE(line + 8 * more_lines + low, more_steps, along, tile_lines));                 \
-        return TURNED_AT(tile_lines, part);                                                                  \
+        return TRANSPOSED_AT(tile_lines, part);                                                              \
     }                                                                                                        \
     CLT_INLINE uint4 fragment_##name(__local const uint4 *memory, uint at, uint i, uint step,                \
                                      __local uint *scratch)                                                  \
     {                                                                                                        \
         if (along)                                                                                           \
             return LOAD_AT(memory, (at ^ (16 * step)) + 256 * i * ROW_CHUNKS(along, tile_lines), scratch);   \
-        return TURNED(tile_lines);                                                                           \
+        return TRANSPOSED(tile_lines);                                                                       \
     }
 #if MMA_TF32
-#define TURNED_AT(tile_lines, part)                                                                          \
+#define TRANSPOSED_AT(tile_lines, part)                                                                      \
     ((part) < 32                                                                                             \
          ? 16 * (PLACE((lane & 3) + 4 * (lane >> 2 & 1), line / CHUNK + (lane >> 3), false, tile_lines))     \
          : 16 * (PLACE(lane & 3, line / CHUNK + (lane >> 2), false, tile_lines)))
-#define TURNED(tile_lines)                                                                                   \
+#define TRANSPOSED(tile_lines)                                                                               \
     (*(__local const uint4 *)(AT(memory,                                                                     \
                                  at ^ (16 * (SWIZZLE(4 * (i & 1), false, ROW_CHUNKS(false, tile_lines))))) + \
                               16 * (CHUNK * step + 4 * (i & 1)) * ROW_CHUNKS(false, tile_lines) +            \
                               128 * (i / 2)))
 #else
-#define TURNED_AT(tile_lines, part)                                                                          \
+#define TRANSPOSED_AT(tile_lines, part)                                                                      \
     (16 * (PLACE(8 * more_steps + low, line / CHUNK + more_lines, false, tile_lines)))
-#define TURNED(tile_lines)                                                                                   \
+#define TRANSPOSED(tile_lines)                                                                               \
     LOAD_T_AT(memory, (at ^ (32 * i)) + 16 * CHUNK * step * ROW_CHUNKS(false, tile_lines), scratch)
 #endif
 DEFINE_FRAGMENT(a, BM, ALONG_A, true, WM)
@@ -323,7 +323,7 @@ CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
  * STAGES - 1 steps later into the slot that was multiplied in the step before. For whole tiles, an item's
  * copies are spread between the first multiplications; other tiles are copied with all checks before the
  * multiplications. Addresses advance by the same number in every step or, for a matrix of windows, as the
- * item's counter says (WINDOWS_GO_ON). */
+ * item's counter says (ADVANCE_WINDOWS). */
 #define ITEM_COPIES (ITEM_CHUNKS(ALONG_A, BM) + ITEM_CHUNKS(ALONG_B, BN))
 #define COPIES_BEFORE(row) ((row)*ITEM_COPIES / MI)
 #define COPY_ONE(p)                                                                                          \
@@ -353,7 +353,7 @@ CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
         MMA_COPIES_END();                                                                                    \
         if (more)                                                                                            \
             LAND();                                                                                          \
-        GO_ON();                                                                                             \
+        ADVANCE();                                                                                           \
         to_left += ahead;                                                                                    \
         to_right += ahead;                                                                                   \
         at_left += on;                                                                                       \
@@ -373,10 +373,10 @@ CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
         land_a(memory, to_left, raw_a);                                                                      \
         land_b(memory, to_right, raw_b);                                                                     \
     } while (0)
-#define GO_ON()                                                                                              \
+#define ADVANCE()                                                                                            \
     do {                                                                                                     \
-        GO_ON_A();                                                                                           \
-        GO_ON_B();                                                                                           \
+        ADVANCE_A();                                                                                         \
+        ADVANCE_B();                                                                                         \
     } while (0)
 #if MMA_TF32 /* every item rounds the elements that it copied itself, which it can read before the barrier */
 #define ROUND_OWN()                                                                                          \
@@ -456,7 +456,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TI
             BRING(s);
             LAND();
         }
-        GO_ON();
+        ADVANCE();
         to_left += 16 * SLOT;
         to_right += 16 * SLOT;
         MMA_COPIES_END();

@@ -96,7 +96,7 @@ DEFINE_PUT(b, DTB, VB, BN, ALONG_B)
 #define FETCH_A(left)                                                                                        \
     do {                                                                                                     \
         fetch_a(raw_a, window_from, &window_tile, left);                                                     \
-        WINDOWS_GO_ON(&window_tile, window_from, &walk);                                                     \
+        ADVANCE_WINDOWS(&window_tile, window_from, &walk);                                                   \
     } while (0)
 #else
 #define FETCH_A(left)                                                                                        \
@@ -109,7 +109,7 @@ DEFINE_PUT(b, DTB, VB, BN, ALONG_B)
 #define FETCH_B(left)                                                                                        \
     do {                                                                                                     \
         fetch_b(raw_b, window_from, &window_tile, left);                                                     \
-        WINDOWS_GO_ON(&window_tile, window_from, &walk);                                                     \
+        ADVANCE_WINDOWS(&window_tile, window_from, &walk);                                                   \
     } while (0)
 #else
 #define FETCH_B(left)                                                                                        \

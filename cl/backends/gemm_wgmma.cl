@@ -56,14 +56,14 @@
 #define WGMMA_M WM
 #define WGMMA_N WN
 #if TA /* A is stored k x m: neighbouring elements belong to neighbouring lines */
-#define WGMMA_TURN_A 1
+#define WGMMA_TRANSPOSE_A 1
 #else
-#define WGMMA_TURN_A 0
+#define WGMMA_TRANSPOSE_A 0
 #endif
 #if TB
-#define WGMMA_TURN_B 0
+#define WGMMA_TRANSPOSE_B 0
 #else
-#define WGMMA_TURN_B 1
+#define WGMMA_TRANSPOSE_B 1
 #endif
 #include "wgmma.clh"
 
@@ -121,14 +121,14 @@ static inline uint first_place(uint lid)
     return row * ROW + CHUNK * (chunk ^ (row & 7));
 }
 
-/* DEFINE_TILE(name, tile_lines, turned) defines what an item does for a tile of A or B; turned: lines are
- * neighbours in memory.
+/* DEFINE_TILE(name, tile_lines, transposed) defines what an item does for a tile of A or B; transposed: lines
+ * are neighbours in memory.
  *   start_NAME(base, ld, lid): address of its first chunk of the tile at `base` in global memory
  *   bring_NAME(memory, to, from, ld): copies its chunks of a whole tile from `from` on to local memory at
  *       element `to`
  *   bring_edge_NAME(memory, to, from, ld, any, lines, left, lid): the same for a tile of which `lines` lines
  *       and `left` steps exist; `any` is a valid address for copies of 0 bytes */
-#define DEFINE_TILE(name, tile_lines, turned)                                                                \
+#define DEFINE_TILE(name, tile_lines, transposed)                                                            \
     static inline __global const ushort *start_##name(__global const ushort *base, ulong ld, uint lid)       \
     {                                                                                                        \
         uint row = lid / (ROW / CHUNK), chunk = lid & (ROW / CHUNK - 1);                                     \
@@ -136,7 +136,8 @@ static inline uint first_place(uint lid)
     }                                                                                                        \
     static inline ulong pass_##name(uint i, ulong ld)                                                        \
     {                                                                                                        \
-        return (turned) ? (i * PASS_ROWS & (BK - 1)) * ld + i * PASS_ROWS / BK * ROW : i * PASS_ROWS * ld;   \
+        return (transposed) ? (i * PASS_ROWS & (BK - 1)) * ld + i * PASS_ROWS / BK * ROW                     \
+                            : i * PASS_ROWS * ld;                                                            \
     }                                                                                                        \
     CLT_INLINE void bring_##name(__local ushort *memory, uint to, __global const ushort *from, ulong ld)     \
     {                                                                                                        \
@@ -149,8 +150,8 @@ static inline uint first_place(uint lid)
         UNROLL_FOR (uint i = 0; i < PASSES(tile_lines); i++) {                                               \
             int row = (int)(lid / (ROW / CHUNK) + i * PASS_ROWS);                                            \
             int chunk = (int)(lid & (ROW / CHUNK - 1));                                                      \
-            int wide = (turned) ? lines - row / BK * ROW : left;                                             \
-            int have = (turned ? (row & (BK - 1)) < left : row < lines)                                      \
+            int wide = (transposed) ? lines - row / BK * ROW : left;                                         \
+            int have = (transposed ? (row & (BK - 1)) < left : row < lines)                                  \
                            ? clamp(wide - CHUNK * chunk, 0, CHUNK)                                           \
                            : 0;                                                                              \
             MMA_COPY(memory, to + i * PASS_ROWS * ROW, have > 0 ? from + pass_##name(i, ld) : any,           \
@@ -180,12 +181,12 @@ CLT_INLINE void bring_a(__local ushort *memory, uint to, __global const ushort *
 }
 #define BRING_A(to) bring_a(memory, to, from_a, &window_tile, any_a)
 #define BRING_EDGE_A(to, left) BRING_A(to)
-#define GO_ON_A() WINDOWS_GO_ON(&window_tile, from_a, &walk)
+#define ADVANCE_A() ADVANCE_WINDOWS(&window_tile, from_a, &walk)
 #else
 DEFINE_TILE(a, BM, TA)
 #define BRING_A(to) bring_a(memory, to, from_a, pitch_a)
 #define BRING_EDGE_A(to, left) bring_edge_a(memory, to, from_a, pitch_a, any_a, lines_a, left, lid)
-#define GO_ON_A() from_a += TA ? BK * pitch_a : BK
+#define ADVANCE_A() from_a += TA ? BK * pitch_a : BK
 #endif
 #if WINDOWS == 2
 /* B as a matrix of windows, in rows of steps of k. An item brings the same eight columns of every
@@ -224,7 +225,7 @@ CLT_INLINE void bring_b(__local ushort *memory, uint to, __global const ushort *
             uint at = (to ^ CHUNK * (i * STEPS_TOGETHER & 7)) + on * ROW;
             bool inside = step + (int)on < left && WINDOW_INSIDE(tile, 0);
             MMA_COPY(memory, at, inside ? from[0] : any, inside ? 16 : 0);
-            WINDOWS_GO_ON(tile, from, walk);
+            ADVANCE_WINDOWS(tile, from, walk);
         }
     }
 }
@@ -236,13 +237,13 @@ CLT_INLINE void bring_b(__local ushort *memory, uint to, __global const ushort *
             bring_b(memory, to_b + CHUNK * (fill), from_b, &window_tile, &walk, any_b,                       \
                     (int)min(depth - (s)*BK, (uint)BK));                                                     \
     } while (0)
-#define GO_ON_B()
+#define ADVANCE_B()
 #else
 DEFINE_TILE(b, BN, !(TB))
 #define BRING_B(to) bring_b(memory, to, from_b, pitch_b)
 #define BRING_EDGE_B(to, left) bring_edge_b(memory, to, from_b, pitch_b, any_b, lines_b, left, lid)
 #define BRING_WINDOWS(s, fill)
-#define GO_ON_B() from_b += TB ? BK : BK * pitch_b
+#define ADVANCE_B() from_b += TB ? BK : BK * pitch_b
 #endif
 
 /* Starts the copies of the tiles of step s to the slot that begins at chunk `fill`. */
@@ -259,8 +260,8 @@ DEFINE_TILE(b, BN, !(TB))
             BRING_EDGE_B(to_ + CHUNK * SLOT_A, left_);                                                       \
         }                                                                                                    \
         BRING_WINDOWS(s, fill);                                                                              \
-        GO_ON_A();                                                                                           \
-        GO_ON_B();                                                                                           \
+        ADVANCE_A();                                                                                         \
+        ADVANCE_B();                                                                                         \
         MMA_COPIES_END();                                                                                    \
     } while (0)
 #define NEXT_SLOT(at) ((at) == (STAGES - 1) * SLOT ? 0 : (at) + SLOT)

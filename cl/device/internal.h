@@ -201,12 +201,12 @@ typedef struct ocl_asker {
     clt_status (*begun)(const ocl_item *item);
     clt_status (*ended)(const ocl_item *item);
     ocl_device *device; /* the device if it is open, to be closed by the caller; else NULL */
-    /* renewed: another process can continue. This one therefore stops asking and sets `spent` after a
-     * failure that lasts as long as the process (OCL_QUIRK_LASTING_FAILURES). */
-    bool renewed, spent;
+    /* renewed: another process can continue. This one therefore stops asking and sets `must_be_replaced`
+     * after a failure that lasts as long as the process (OCL_QUIRK_LASTING_FAILURES). */
+    bool renewed, must_be_replaced;
     /* Called when the programs of all probes or self-tests begin to be built ahead, after each of `total`
      * programs, and at the end. NULL: each program is built when its question is asked. If a build fails in
-     * a way that says nothing about the program, `spent` is set and the end is not reported. */
+     * a way that says nothing about the program, `must_be_replaced` is set and the end is not reported. */
     clt_status (*ahead)(ocl_ahead phase, int done, int total);
 } ocl_asker;
 clt_status ocl_ask_here(ocl_asker *asker);

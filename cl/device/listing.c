@@ -242,7 +242,7 @@ static clt_status lists(const char *program, bool *good, bool *sure, char *why, 
     clt_child_stop(child, &end);
     if (!greeted)
         CLT_FAIL(CLT_EUNSUPPORTED, "'%s' does not answer as this version of cltrain does: %s %s", program,
-                 end.text, end.words);
+                 end.text, end.last_line);
     /* SIGKILL may come from a temporary lack of memory. */
     *sure = *sure && (*good || event == CLT_CHILD_SILENT || end.signal != SIGKILL);
     hung = hung || event == CLT_CHILD_SILENT;
@@ -359,7 +359,7 @@ static clt_status apply(const sources *s)
 
 /* Finds out, or reads from the cache, which drivers crash or hang, and keeps the loader from loading
  * them. */
-static clt_status settle(sources *s)
+static clt_status exclude_dead(sources *s)
 {
     make_key(s);
     CLT_TRY(recall(s) ? CLT_OK : ask(s));
@@ -442,7 +442,7 @@ static clt_status prepare(sources *s)
     if (!settled && has_pocl(s))
         CLT_TRY(ocl_pocl_prepare());
     if (!settled)
-        CLT_TRY(settle(s));
+        CLT_TRY(exclude_dead(s));
     load_siblings(s);
     return CLT_OK;
 }

@@ -81,7 +81,7 @@ static clt_status run_fill(ocl_exec *exec, size_t index, run_state *run, cl_even
 }
 
 /* Library calls and host code accept no wait list. A barrier before them makes the in-order queue wait. */
-static clt_status settle(ocl_exec *exec, run_state *run, size_t index)
+static clt_status wait_before(ocl_exec *exec, run_state *run, size_t index)
 {
     if (run->before == NULL)
         return CLT_OK;
@@ -93,7 +93,7 @@ static clt_status settle(ocl_exec *exec, run_state *run, size_t index)
 
 static clt_status run_gemm(ocl_exec *exec, size_t index, run_state *run, cl_event *start, cl_event *done)
 {
-    CLT_TRY(settle(exec, run, index));
+    CLT_TRY(wait_before(exec, run, index));
     const exec_entry *entry = &exec->entries[index];
     ocl_event *event = NULL;
     clt_status status;
@@ -112,7 +112,7 @@ static clt_status run_gemm(ocl_exec *exec, size_t index, run_state *run, cl_even
 static clt_status run_host(ocl_exec *exec, size_t index, run_state *run)
 {
     const ocl_command *c = &exec->list->commands[index];
-    CLT_TRY(settle(exec, run, index));
+    CLT_TRY(wait_before(exec, run, index));
     return clt_fail_prefix(exec->options.host(exec->options.host_context, c),
                            "host command %d of '%s': ", c->host_code, c->label);
 }

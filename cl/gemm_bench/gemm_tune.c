@@ -270,7 +270,7 @@ static clt_status device_reference(tune_bench *t, const ocl_device_desc *desc)
 /* --- creating --- */
 
 /* Puts every operand at the start of a separate buffer. */
-static void settle(ocl_gemm *g)
+static void place_operands(ocl_gemm *g)
 {
     ocl_tensor_ref *extra[] = {&g->bias, &g->residual, &g->pre, &g->dact};
     static const int32_t ids[] = {OCL_GEMM_BIAS, OCL_GEMM_RESIDUAL, OCL_GEMM_PRE, OCL_GEMM_DACT};
@@ -301,7 +301,7 @@ static clt_status create(ocl_device *device, const ocl_device_desc *desc, const 
     *out = NULL;
     CLT_TRY(clt_alloc(&t, 1, sizeof *t, "a tuner's problem"));
     t->full = g;
-    settle(&g);
+    place_operands(&g);
     make_measurable(&g, desc);
     t->scale = ocl_gemm_flops(&g) > 0 ? full / ocl_gemm_flops(&g) : 1.0;
     CLT_TRY(ocl_gemm_bench_create(device, &g, &(ocl_gemm_fill){0}, count_copies(device, &g), &t->bench));

@@ -7,7 +7,7 @@
 #include "common.clh"
 #define MMA_SM 80
 #include "mma.clh"
-#define WGMMA_TURN_B 1
+#define WGMMA_TRANSPOSE_B 1
 #include "wgmma.clh"
 
 #define CHUNKS 512               /* chunks of 16 bytes in a tile */

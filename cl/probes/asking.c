@@ -122,7 +122,7 @@ static void judge_refusal(const asking *a, const ocl_question *q, ocl_item *item
 }
 
 /* Whether the failure may be temporary and has nothing to do with the question. */
-static bool may_pass(clt_status status)
+static bool may_be_temporary(clt_status status)
 {
     return status != CLT_OK && status != CLT_ENOMEM && status != CLT_EBUILD && status != CLT_EUNSUPPORTED;
 }
@@ -133,11 +133,11 @@ static bool may_pass(clt_status status)
 static clt_status second_try(asking *a, clt_status status, const clt_error *first, clt_status second)
 {
     bool lasts = a->asker->renewed && (a->asker->found->desc.quirks & OCL_QUIRK_LASTING_FAILURES) != 0;
-    if (second == CLT_OK || (!lasts && !may_pass(second)))
+    if (second == CLT_OK || (!lasts && !may_be_temporary(second)))
         return second;
     clt_error_clear();
     (void)clt_error_put(first);
-    a->asker->spent = lasts;
+    a->asker->must_be_replaced = lasts;
     return status;
 }
 
@@ -147,7 +147,7 @@ static clt_status put_question(asking *a, ocl_probe_state *state, ocl_item *item
     state->device = a->asker->device;
     item->reason[0] = '\0';
     clt_status status = state->question->ask(state, item);
-    if (may_pass(status))
+    if (may_be_temporary(status))
         forget_device(a);
     return status;
 }
@@ -188,7 +188,7 @@ static clt_status ask_question(asking *a, const ocl_question *q, bool *asked)
     }
     *asked = true;
     clt_status status = put_question(a, &state, &item);
-    if (may_pass(status)) { /* try once more in a new context */
+    if (may_be_temporary(status)) { /* try once more in a new context */
         clt_error first;
         clt_error_take(status, &first);
         status = second_try(a, status, &first, put_question(a, &state, &item));
@@ -205,7 +205,7 @@ static clt_status put_test(asking *a, const ocl_self_test *t, bool *right, ocl_i
 {
     CLT_TRY(begin_item(a, item));
     clt_status status = tests->run(t, a->asker->device, right, item->reason, sizeof item->reason);
-    if (may_pass(status))
+    if (may_be_temporary(status))
         forget_device(a);
     return status;
 }
@@ -228,7 +228,7 @@ static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
         return CLT_OK;
     *asked = true;
     clt_status status = put_test(a, t, &right, &item);
-    if (may_pass(status)) {
+    if (may_be_temporary(status)) {
         clt_error first;
         clt_error_take(status, &first);
         status = second_try(a, status, &first, put_test(a, t, &right, &item));
@@ -339,8 +339,8 @@ static clt_status build_ahead(asking *a, ocl_ahead phase)
 {
     ocl_asker *asker = a->asker;
     bool nothing = phase == OCL_AHEAD_TESTS && (!asker->tests || tests == NULL);
-    if (asker->ahead == NULL || a->built >= phase || nothing || asker->spent || asker->found->desc.is_cpu ||
-        ocl_capabilities_refusal(asker->capabilities, asker->tests) != NULL)
+    if (asker->ahead == NULL || a->built >= phase || nothing || asker->must_be_replaced ||
+        asker->found->desc.is_cpu || ocl_capabilities_refusal(asker->capabilities, asker->tests) != NULL)
         return CLT_OK;
     a->built = phase;
     CLT_TRY(asker->ahead(phase, 0, 0));
@@ -348,7 +348,7 @@ static clt_status build_ahead(asking *a, ocl_ahead phase)
         return asker->ahead(OCL_AHEAD_NOTHING, 0, 0);
     CLT_DEBUG("building programs ahead: %s", clt_error_text());
     clt_error_clear();
-    asker->spent = true;
+    asker->must_be_replaced = true;
     return CLT_OK;
 }
 
@@ -357,18 +357,18 @@ static clt_status build_ahead(asking *a, ocl_ahead phase)
 static clt_status ask_rounds(asking *a)
 {
     bool asked = true;
-    while (asked && !a->asker->spent) {
+    while (asked && !a->asker->must_be_replaced) {
         const ocl_question *q;
         const ocl_self_test *t;
         asked = false;
         for (int i = 0; group_at(i, &q, &t); i++)
-            for (; q->name != NULL && !a->asker->spent; q++) {
+            for (; q->name != NULL && !a->asker->must_be_replaced; q++) {
                 CLT_TRY(ask_question(a, q, &asked));
                 CLT_TRY(build_ahead(a, OCL_AHEAD_PROBES));
             }
         CLT_TRY(build_ahead(a, OCL_AHEAD_TESTS));
         for (int i = 0; a->asker->tests && tests != NULL && group_at(i, &q, &t); i++)
-            for (; t->name != NULL && !a->asker->spent; t++)
+            for (; t->name != NULL && !a->asker->must_be_replaced; t++)
                 CLT_TRY(ask_test(a, t, &asked));
     }
     return CLT_OK;
@@ -450,7 +450,7 @@ static clt_status answer_ask(ocl_asker *asker, const char *fields)
     CLT_TRY(ocl_capabilities_key(&asker->found->desc, asker->style, &asker->capabilities->key));
     CLT_TRY(clt_child_say("device %s", clt_hash64_text(asker->capabilities->key, text)));
     CLT_TRY(ocl_ask_here(asker));
-    return clt_child_say(asker->spent ? "spent" : "done");
+    return clt_child_say(asker->must_be_replaced ? "replace me" : "done");
 }
 
 /* Switches the child from answering questions to building, which needs an open device. */

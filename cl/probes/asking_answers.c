@@ -42,7 +42,7 @@ static int take_turn(const char *path)
 }
 
 /* Warns that the answers cannot be stored, so that every start asks again, which takes seconds. */
-static void forgets(const ocl_found *found)
+static void warn_not_stored(const ocl_found *found)
 {
     CLT_WARN("the capabilities of device %s '%s' cannot be stored, so every start probes it again: %s",
              found->desc.spec, found->desc.name, clt_error_text());
@@ -55,7 +55,7 @@ static clt_status ask_and_keep(const ocl_found *found, const ocl_asking_options 
     CLT_CLOSED int turn = -1;
     clt_status status = ocl_capabilities_path(&found->desc, out->key, &path, &lock);
     if (status == CLT_ESTORAGE) { /* without a cache folder the device is tested at every start */
-        forgets(found);
+        warn_not_stored(found);
         return ocl_ask_children(found, w, out);
     }
     CLT_TRY(status);
@@ -70,7 +70,7 @@ static clt_status ask_and_keep(const ocl_found *found, const ocl_asking_options 
     CLT_TRY(ocl_ask_children(found, w, out));
     out->remembered = false;
     if (ocl_capabilities_save(path, &found->desc, out) != CLT_OK)
-        forgets(found);
+        warn_not_stored(found);
     return CLT_OK;
 }
 

@@ -36,8 +36,8 @@ typedef struct prober {
     double ahead_began;
     bool one_by_one; /* children build one program at a time, because one was lost while it built ahead */
     bool greeted, done;
-    bool spent;        /* the child has left its other questions to the next child */
-    clt_status status; /* why the child cannot continue, with `error`; CLT_OK: it has reported nothing */
+    bool must_be_replaced; /* the child has left its other questions to the next child */
+    clt_status status;     /* why the child cannot continue, with `error`; CLT_OK: it has reported nothing */
     char error[512];
 } prober;
 
@@ -112,8 +112,8 @@ static bool take_line(prober *v, const char *line)
     if (!v->greeted)
         return false;
     v->done = strcmp(line, "done") == 0;
-    v->spent = strcmp(line, "spent") == 0;
-    return v->done || v->spent || take_begin(v, line) || take_end(v, line) || take_ahead(v, line);
+    v->must_be_replaced = strcmp(line, "replace me") == 0;
+    return v->done || v->must_be_replaced || take_begin(v, line) || take_end(v, line) || take_ahead(v, line);
 }
 
 /* Sends the questions to the waiting child, or to a new one. */
@@ -133,7 +133,7 @@ static clt_status start(prober *v)
 }
 
 /* Turns the end of the child into an answer to the question that it was working on. */
-static clt_status settle(prober *v, const clt_child_end *end)
+static clt_status answer_from_end(prober *v, const clt_child_end *end)
 {
     ocl_item *item = &v->current;
     bool ended = end->event == CLT_CHILD_ENDED, killed = ended && end->signal == SIGKILL;
@@ -170,23 +170,23 @@ static clt_status take_capabilities(prober *v)
     clt_child_end end;
     const char *line;
     char why[384];
-    v->done = v->spent = v->greeted = false;
+    v->done = v->must_be_replaced = v->greeted = false;
     v->phase = OCL_AHEAD_NOTHING;
     v->current.name[0] = v->error[0] = '\0';
-    while (!v->done && !v->spent && clt_child_next_awake(v->child, limit_of(v), &line) == CLT_CHILD_LINE &&
-           take_line(v, line))
+    while (!v->done && !v->must_be_replaced &&
+           clt_child_next_awake(v->child, limit_of(v), &line) == CLT_CHILD_LINE && take_line(v, line))
         continue;
     if (v->done)
         return CLT_OK;
     clt_child_stop(CLT_TAKE(v->child), &end);
-    if (end.words[0])
-        CLT_DEBUG("asking device %s: the child process said: %s", v->desc->spec, end.words);
+    if (end.last_line[0])
+        CLT_DEBUG("asking device %s: the child process said: %s", v->desc->spec, end.last_line);
     if (v->phase != OCL_AHEAD_NOTHING)
         lose_ahead(v, &end);
-    if (v->phase != OCL_AHEAD_NOTHING || v->spent)
+    if (v->phase != OCL_AHEAD_NOTHING || v->must_be_replaced)
         return CLT_OK;
     if (v->current.name[0] != '\0' && v->error[0] == '\0')
-        return settle(v, &end);
+        return answer_from_end(v, &end);
     if (v->error[0] != '\0')
         CLT_FAIL(v->status, "asking device %s in a child process: %s", v->desc->spec, v->error);
     clt_child_loss(&end, "listing devices ended a child process with",

@@ -19,7 +19,7 @@ static const char *find(const char *data, const char *end, const char *pattern)
 }
 
 /* Copies the word after a directive, such as "8.3" from ".version 8.3". */
-static void word_behind(const char *data, const char *end, const char *directive, char out[16])
+static void word_after(const char *data, const char *end, const char *directive, char out[16])
 {
     const char *at = find(data, end, directive);
     size_t n = 0;
@@ -51,8 +51,8 @@ static void describe_ptx(const char *data, const char *end, char out[OCL_BINARY_
 {
     char version[16], target[16];
     int kernels = 0;
-    word_behind(data, end, ".version", version);
-    word_behind(data, end, ".target", target);
+    word_after(data, end, ".version", version);
+    word_after(data, end, ".target", target);
     for (const char *at = data; (at = find(at, end, ".entry")) != NULL; at += strlen(".entry"))
         kernels++;
     snprintf(out, OCL_BINARY_TEXT, "PTX %s, %s, %d kernels, local memory %lu B", version, target, kernels,

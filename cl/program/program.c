@@ -216,7 +216,7 @@ static clt_status load_or_compile(ocl_device *device, ocl_program *program, cons
     if (status == CLT_OK && !program->from_cache)
         status = compile_in_turn(device, program, source, full_options, quiet);
     program->build_seconds = clt_now() - start;
-    clt_last_words_keep();
+    clt_last_words_reinstall();
     CLT_TRY(status);
     CLT_DEBUG("program '%s' (%s): %.3f s, %s", program->family, full_options, program->build_seconds,
               program->from_cache ? "binary from the cache" : "built from its source");
@@ -305,7 +305,7 @@ static clt_status get(ocl_device *device, const char *family, const char *option
     CLT_SCOPED(ocl_program) *fresh = NULL;
     options = options ? options : "";
     if (device->gathered != NULL)
-        return ocl_programs_note(device, &(ocl_program_request){.family = family, .options = options}, 1);
+        return ocl_programs_record(device, &(ocl_program_request){.family = family, .options = options}, 1);
     pthread_mutex_lock(&device->lock);
     *out = find(device, family, options);
     pthread_mutex_unlock(&device->lock);

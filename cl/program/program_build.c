@@ -316,7 +316,7 @@ clt_status ocl_programs_build(ocl_device *device, const ocl_program_request *req
     CLT_FREED build_job *jobs = NULL;
     *failed = 0;
     if (device->gathered != NULL && count > 0)
-        return ocl_programs_note(device, requests, count);
+        return ocl_programs_record(device, requests, count);
     CLT_TRY(clt_alloc(&jobs, count, sizeof *jobs, "the programs to build"));
     build_pool pool = {.device = device, .jobs = jobs};
     for (size_t i = 0; i < count; i++)

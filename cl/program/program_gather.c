@@ -32,7 +32,7 @@ clt_status ocl_programs_gather(ocl_device *device)
     return clt_alloc(&device->gathered, 1, sizeof *device->gathered, "a list of programs");
 }
 
-static bool is_noted(const struct ocl_gathered *gathered, const ocl_program_request *request)
+static bool is_recorded(const struct ocl_gathered *gathered, const ocl_program_request *request)
 {
     for (size_t i = 0; i < gathered->count; i++)
         if (strcmp(gathered->requests[i].family, request->family) == 0 &&
@@ -41,9 +41,9 @@ static bool is_noted(const struct ocl_gathered *gathered, const ocl_program_requ
     return false;
 }
 
-static clt_status note(struct ocl_gathered *gathered, const ocl_program_request *request)
+static clt_status record(struct ocl_gathered *gathered, const ocl_program_request *request)
 {
-    if (is_noted(gathered, request))
+    if (is_recorded(gathered, request))
         return CLT_OK;
     CLT_TRY(clt_grow(&gathered->requests, &gathered->capacity, gathered->count + 1,
                      sizeof *gathered->requests, "a list of programs"));
@@ -59,11 +59,11 @@ static clt_status note(struct ocl_gathered *gathered, const ocl_program_request 
     return CLT_OK;
 }
 
-clt_status ocl_programs_note(ocl_device *device, const ocl_program_request *requests, size_t count)
+clt_status ocl_programs_record(ocl_device *device, const ocl_program_request *requests, size_t count)
 {
     struct ocl_gathered *gathered = device->gathered;
     for (size_t i = 0; i < count && gathered->status == CLT_OK; i++)
-        gathered->status = note(gathered, &requests[i]);
+        gathered->status = record(gathered, &requests[i]);
     CLT_FAIL(CLT_EUNSUPPORTED, "programs are only recorded now and built later");
 }
 
@@ -74,8 +74,8 @@ static bool is_refusal(clt_status status)
 }
 
 /* Builds the recorded programs; the caller frees the list, even after a failure. */
-static clt_status build_noted(ocl_device *device, struct ocl_gathered *gathered, ocl_progress_fn progress,
-                              void *context)
+static clt_status build_recorded(ocl_device *device, struct ocl_gathered *gathered, ocl_progress_fn progress,
+                                 void *context)
 {
     CLT_FREED clt_status *outcomes = NULL;
     size_t failed;
@@ -95,7 +95,7 @@ clt_status ocl_programs_build_gathered(ocl_device *device, ocl_progress_fn progr
 {
     struct ocl_gathered *gathered = device->gathered;
     device->gathered = NULL;
-    clt_status status = build_noted(device, gathered, progress, context);
+    clt_status status = build_recorded(device, gathered, progress, context);
     ocl_gathered_free(gathered);
     return status;
 }

@@ -54,7 +54,7 @@ clt_status ocl_programs_build(ocl_device *device, const struct ocl_program_reque
 clt_status ocl_programs_gather(ocl_device *device);
 clt_status ocl_programs_build_gathered(ocl_device *device, ocl_progress_fn progress, void *progress_context);
 /* Records programs; always fails. */
-clt_status ocl_programs_note(ocl_device *device, const struct ocl_program_request *requests, size_t count);
+clt_status ocl_programs_record(ocl_device *device, const struct ocl_program_request *requests, size_t count);
 struct ocl_gathered;
 void ocl_gathered_free(struct ocl_gathered *gathered);
 

@@ -207,8 +207,8 @@ static void hear(launch_host *h, clt_child *child, double until, const atomic_in
     *there = 0;
     if (late)
         (void)snprintf(h->why, sizeof h->why, "it has not answered for %.0f s", ANSWER_SECONDS);
-    else if (end.words[0] || !other[0])
-        (void)snprintf(h->why, sizeof h->why, "%s", end.words[0] ? end.words : end.text);
+    else if (end.last_line[0] || !other[0])
+        (void)snprintf(h->why, sizeof h->why, "%s", end.last_line[0] ? end.last_line : end.text);
     else
         (void)snprintf(h->why, sizeof h->why, "its answer is '%s'", other);
 }

@@ -35,8 +35,8 @@ extern char **environ;
 
 struct clt_child {
     pid_t pid;
-    int pipe, words;       /* read end of the pipe for its answers; file of its output; -1: none */
-    off_t words_from;      /* where its output begins in `words` */
+    int pipe, output_file; /* read end of the pipe for its answers; file of its output; -1: none */
+    off_t output_from;     /* where its output begins in `output_file` */
     int input;             /* our end of the socket to its standard input, -1: none */
     bool foreign;          /* CLT_CHILD_FOREIGN */
     bool ended;            /* the child has closed the pipe or, if it has no pipe, has ended */
@@ -125,7 +125,7 @@ static int spawn_attributes(posix_spawnattr_t *attributes)
  * for its output (-1: /dev/null), and another file for its standard output (-1: the same file). `streams`:
  * the child inherits the output streams of this process instead. */
 typedef struct child_ends {
-    int input, answers, words, output;
+    int input, answers, output_file, output;
     bool streams;
 } child_ends;
 
@@ -135,9 +135,9 @@ static int spawn_files(posix_spawn_file_actions_t *files, const child_ends *ends
                                 : posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
     if (ends->streams) {
         /* the output streams are inherited */
-    } else if (ends->words >= 0) {
-        code = code ? code : posix_spawn_file_actions_adddup2(files, ends->words, 1);
-        code = code ? code : posix_spawn_file_actions_adddup2(files, ends->words, 2);
+    } else if (ends->output_file >= 0) {
+        code = code ? code : posix_spawn_file_actions_adddup2(files, ends->output_file, 1);
+        code = code ? code : posix_spawn_file_actions_adddup2(files, ends->output_file, 2);
     } else {
         code = code ? code : posix_spawn_file_actions_addopen(files, 1, "/dev/null", O_WRONLY, 0);
         code = code ? code : posix_spawn_file_actions_adddup2(files, 1, 2);
@@ -181,12 +181,12 @@ static void open_words(clt_child *child, const clt_child_program *program, child
     if (ends->streams)
         return;
     /* if this fails, the output is lost */
-    child->words = file ? fcntl(program->output, F_DUPFD_CLOEXEC, PIPE_FD + 1)
-                        : out_of_the_way(memfd_create("cltrain child", MFD_CLOEXEC));
+    child->output_file = file ? fcntl(program->output, F_DUPFD_CLOEXEC, PIPE_FD + 1)
+                              : out_of_the_way(memfd_create("cltrain child", MFD_CLOEXEC));
     if (program->flags & CLT_CHILD_ANSWER)
         ends->output = fcntl(program->output, F_DUPFD_CLOEXEC, PIPE_FD + 1);
-    child->words_from = file && child->words >= 0 ? lseek(child->words, 0, SEEK_END) : 0;
-    ends->words = child->words;
+    child->output_from = file && child->output_file >= 0 ? lseek(child->output_file, 0, SEEK_END) : 0;
+    ends->output_file = child->output_file;
 }
 
 /* Makes the pipe for the child's answers, the file that collects its output, and the socket pair for its
@@ -222,7 +222,7 @@ static void free_child(clt_child *child)
     if (child == NULL)
         return;
     close_fd(child->pipe);
-    close_fd(child->words);
+    close_fd(child->output_file);
     close_fd(child->input);
     free(child);
 }
@@ -242,10 +242,10 @@ clt_status clt_child_start_program(const clt_child_program *program, clt_child *
     CLT_SCOPED(bare_child) *child = NULL;
     CLT_FREED char **vector = NULL;
     CLT_FREED char **environment = NULL;
-    CLT_SCOPED(child_ends) ends = {.input = -1, .answers = -1, .words = -1, .output = -1};
+    CLT_SCOPED(child_ends) ends = {.input = -1, .answers = -1, .output_file = -1, .output = -1};
     *out = NULL;
     CLT_TRY(clt_alloc(&child, 1, sizeof *child, "a child process"));
-    child->pipe = child->words = child->input = -1;
+    child->pipe = child->output_file = child->input = -1;
     child->foreign = (program->flags & CLT_CHILD_FOREIGN) != 0;
     CLT_TRY(make_arguments(program->path, program->arguments, &vector));
     if (!program->environment)
@@ -477,7 +477,7 @@ void clt_child_stop(clt_child *child, clt_child_end *end)
         kill(-child->pid, SIGKILL); /* kills processes that it had started */
     }
     describe_end(got == child->pid ? wait_status : -1, end);
-    clt_child_last_line(child->words, child->words_from, end->words, sizeof end->words);
+    clt_child_last_line(child->output_file, child->output_from, end->last_line, sizeof end->last_line);
     end->event = child->event;
     end->limit = child->limit;
     free_child(child);
@@ -491,7 +491,7 @@ void clt_child_loss(const clt_child_end *end, const char *ended, const char *sil
     else if (end->event == CLT_CHILD_LINE && invalid != NULL)
         snprintf(out, size, "%s", invalid);
     else
-        snprintf(out, size, "%s %s%s%s", ended, end->text, end->words[0] ? ": " : "", end->words);
+        snprintf(out, size, "%s %s%s%s", ended, end->text, end->last_line[0] ? ": " : "", end->last_line);
 }
 
 /* --- the child's side --- */

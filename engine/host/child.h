@@ -83,7 +83,7 @@ typedef struct clt_child_end {
     int signal;            /* 0: none */
     int code;              /* exit code, when there was no signal; -1: not known */
     char text[32];         /* "SIGABRT", "exit code 3" */
-    char words[256];       /* the last line that it printed, "" if none, or if it inherited the streams */
+    char last_line[256];   /* the last line that it printed, "" if none, or if it inherited the streams */
     clt_child_event event; /* how the last wait for a line ended, and its limit in seconds */
     double limit;
 } clt_child_end;

@@ -28,7 +28,7 @@ void clt_last_words_handler(void (*handler)(int, siginfo_t *, void *))
     on_fatal = handler;
 }
 
-void clt_last_words_keep(void)
+void clt_last_words_reinstall(void)
 {
     struct sigaction now, action;
     if (on_fatal == NULL || atomic_load(&words) == NULL)
@@ -54,7 +54,7 @@ void clt_last_words_set(const char *text)
     }
     atomic_store(&words, text);
     pthread_mutex_unlock(&lock);
-    clt_last_words_keep();
+    clt_last_words_reinstall();
 }
 
 const char *clt_last_words(void)

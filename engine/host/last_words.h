@@ -15,7 +15,7 @@ void clt_last_words_handler(void (*handler)(int signal_number, siginfo_t *info, 
 void clt_last_words_set(const char *text);
 /* Installs the handler again if a message is set, because the compiler inside a driver (LLVM) replaces it by
  * its own. */
-void clt_last_words_keep(void);
+void clt_last_words_reinstall(void);
 /* The message, NULL when none is set. May be called in a signal handler. */
 const char *clt_last_words(void);
 

@@ -186,8 +186,8 @@ static clt_status run_program(clt_key_seeker *seeker, const char *const *words, 
     if (!over)
         CLT_FAIL(CLT_ESTORAGE, "%s: the program took more than %g s, and was ended", name, PROGRAM_SECONDS);
     if (end.code != 0 || end.signal)
-        CLT_FAIL(CLT_ESTORAGE, "%s: the program ended with %s%s%s", name, end.text, end.words[0] ? ": " : "",
-                 end.words);
+        CLT_FAIL(CLT_ESTORAGE, "%s: the program ended with %s%s%s", name, end.text,
+                 end.last_line[0] ? ": " : "", end.last_line);
     return CLT_OK;
 }
 

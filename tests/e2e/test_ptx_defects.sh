@@ -77,7 +77,7 @@ defect 'wgmma: one batch of products too many' gemm_wgmma.cl '#define PRODUCTS_L
 defect 'wgmma: sums used under products' gemm_wgmma.cl 'BRING(t + STEPS_AHEAD, fill);' 'sums[0][0] += 1.0f; BRING(t + STEPS_AHEAD, fill);' "$products"
 defect 'wgmma: warps start other products' gemm_wgmma.cl 'left + now, right' 'left + now + (lid / 32 & 1) * 8, right' "$products"
 defect 'wgmma: half of the swizzle' gemm_wgmma.cl 'chunk ^ (row & 7)' 'chunk ^ (row & 3)' "$products"
-defect 'wgmma: B read in another layout' gemm_wgmma.cl '#define WGMMA_TURN_B 1' '#define WGMMA_TURN_B 0' "$products"
+defect 'wgmma: B read in another layout' gemm_wgmma.cl '#define WGMMA_TRANSPOSE_B 1' '#define WGMMA_TRANSPOSE_B 0' "$products"
 defect 'wgmma: a row too many' gemm_wgmma.cl ': row < lines)' ': row <= lines)' "$products"
 defect 'wgmma: rows of C exchanged' gemm_wgmma.cl '(16 * warp + (MMA_LANE >> 2)) * LINE_FLOATS' '(16 * (warp ^ 1) + (MMA_LANE >> 2)) * LINE_FLOATS' "$products"
 defect 'wgmma: parts of C in one place' gemm_wgmma.cl 'GROUPS_ACROSS * 64 * LINE_FLOATS' 'GROUPS_ACROSS * 32 * LINE_FLOATS' "$large"
@@ -90,7 +90,7 @@ defect 'wgmma: windows after the last one' gemm_wgmma.cl 'step + (int)on < left'
 defect 'wgmma: windows of B not swizzled' gemm_wgmma.cl 'CHUNK * (in_row ^ (step & 7))' 'CHUNK * in_row' 'gemm.windows_tn[wgmma_f16]'
 defect 'wgmma: one swizzle for all steps' gemm_wgmma.cl '(to ^ CHUNK * (i * STEPS_TOGETHER & 7))' 'to' 'gemm.windows_forms_tn[wgmma_f16_64x256*'
 defect 'wgmma: windows of B in one block' gemm_wgmma.cl '(block * BK + step) * ROW' 'step * ROW' 'gemm.windows_forms_tn[wgmma_f16_128x256*'
-defect 'wgmma: the copied windows stay' gemm_wgmma.cl 'WINDOWS_GO_ON(tile, from, walk);' '' 'gemm.windows_tn[wgmma_f16]'
+defect 'wgmma: the copied windows stay' gemm_wgmma.cl 'ADVANCE_WINDOWS(tile, from, walk);' '' 'gemm.windows_tn[wgmma_f16]'
 lines='gemm.line_sums_bf16[wgmma_bf16]'
 defect 'line sums: not fenced' wgmma.clh 'SM90A "wgmma.fence.sync.aligned;\n" WGMMA_LINES_ONES' 'WGMMA_LINES_ONES' "$lines"
 defect 'line sums: ones of another type' wgmma.clh 'MMA_BF16 ? 0x3f803f80u' '!MMA_BF16 ? 0x3f803f80u' "$lines"

@@ -92,5 +92,5 @@ clt_status clt_fetch_download(const clt_fetch_options *o, const char *url, const
     CLT_TRY(status);
     if (end.signal == 0 && end.code == 0)
         return CLT_OK;
-    CLT_FAIL(CLT_EDATA, "%s: %s", url, end.words[0] ? end.words : end.text);
+    CLT_FAIL(CLT_EDATA, "%s: %s", url, end.last_line[0] ? end.last_line : end.text);
 }

@@ -176,7 +176,7 @@ static void tell_end(clt_loop *l, int kind, const clt_child_end *end, double sec
     if (!l->ended && clt_rundir_event(l->dir, "hook", h->step, fields, COUNT(fields)) != CLT_OK)
         clt_error_clear(); /* metrics that cannot be written end the run at the next step */
     snprintf(text, sizeof text, "%s after step %lld: %s%s%s", keys[kind], (long long)h->step, result,
-             end->words[0] ? ": " : "", end->words);
+             end->last_line[0] ? ": " : "", end->last_line);
     if (h->killed || end->signal || end->code)
         clt_tell_warning(l, text);
     else

@@ -48,7 +48,7 @@ static void expect_end(clt_child *child, const char *text, const char *words)
     assert_int_equal(clt_child_next(child, NO_LIMIT, &line), CLT_CHILD_ENDED);
     clt_child_stop(child, &end);
     assert_string_equal(end.text, text);
-    assert_string_equal(end.words, words);
+    assert_string_equal(end.last_line, words);
     snprintf(loss, sizeof loss, "it ended with %s%s%s", text, words[0] ? ": " : "", words);
     expect_loss(&end, loss);
 }
@@ -328,8 +328,8 @@ TEST(test_foreign)
     assert_string_equal(end.text, "exit code 2");
     assert_true(pread(file, text, sizeof text - 1, 0) > 8);
     assert_memory_equal(text, "old\none\n", 8);
-    assert_string_equal(end.words, strtok(text + 8, "\n"));
-    assert_int_equal(kill((pid_t)atoi(end.words), SIGKILL), 0);
+    assert_string_equal(end.last_line, strtok(text + 8, "\n"));
+    assert_int_equal(kill((pid_t)atoi(end.last_line), SIGKILL), 0);
     /* a program that is still running is killed, and has printed nothing */
     const char *const longer[] = {"1000", NULL};
     assert_ok(clt_child_start_program(&(clt_child_program){.path = "/bin/sleep",
@@ -340,7 +340,7 @@ TEST(test_foreign)
     assert_false(clt_child_is_over(child));
     clt_child_stop(child, &end);
     assert_string_equal(end.text, "SIGKILL");
-    assert_string_equal(end.words, "");
+    assert_string_equal(end.last_line, "");
     unlink(path);
 }
 

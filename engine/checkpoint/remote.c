@@ -351,14 +351,14 @@ clt_status clt_remote_run_mark(clt_remote *r, uint64_t *out)
     return CLT_OK;
 }
 
-clt_status clt_remote_check_mine(clt_remote *r, bool claimed, uint64_t mark, bool *lost)
+clt_status clt_remote_check_mine(clt_remote *r, bool wrote_metrics, uint64_t mark, bool *taken_by_other)
 {
     uint64_t there;
-    if (!claimed)
+    if (!wrote_metrics)
         return CLT_OK;
     CLT_TRY(clt_remote_run_mark(r, &there));
-    *lost = there && mark && there != mark;
-    if (*lost)
+    *taken_by_other = there && mark && there != mark;
+    if (*taken_by_other)
         CLT_FAIL(CLT_ESTORAGE,
                  "another run also writes to s3://%s/%s: its metrics.jsonl is there; end one of the two "
                  "runs, and give it a different checkpoint.upload",

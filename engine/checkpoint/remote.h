@@ -65,19 +65,19 @@ extern const char *const clt_remote_texts[CLT_REMOTE_TEXTS];
  * function looks in a run folder, the second one below the address. */
 clt_status clt_run_mark(const char *folder, uint64_t *out);
 clt_status clt_remote_run_mark(clt_remote *remote, uint64_t *out);
-/* check_mine, for the run with this mark: fails, and sets *lost, if another run has written to the address
- * since this run wrote there (`claimed`), because this run's files would replace the other's. check_new: at
- * the start of a run, refuses an address that holds another run, as a run folder is refused. A run without a
- * local checkpoint takes what is there as its own, as on a new machine. */
-clt_status clt_remote_check_mine(clt_remote *remote, bool claimed, uint64_t mark, bool *lost);
+/* check_mine, for the run with this mark: fails, and sets *taken_by_other, if another run has written to
+ * the address since this run wrote there (`wrote_metrics`), because this run's files would replace the
+ * other's. check_new: at the start of a run, refuses an address that holds another run, as a run folder is
+ * refused. A run without a local checkpoint takes what is there as its own, as on a new machine. */
+clt_status clt_remote_check_mine(clt_remote *remote, bool wrote_metrics, uint64_t mark, bool *taken_by_other);
 clt_status clt_remote_check_new(clt_remote *remote, const char *folder, bool continues, const char *address);
-/* remote_put.c. put_texts: uploads the texts that a run folder has; *claimed becomes true once metrics.jsonl
- * is uploaded. withdraw: deletes the uploaded manifest of a step before its files are replaced, so that
- * nobody takes a mixture of two uploads for a checkpoint; *refused: the keys do not allow that, and the
- * status is a failure. put_step: uploads the files `names` of a checkpoint's folder except its manifest;
- * *bytes: their sizes. put_manifest: uploads the manifest, which makes the checkpoint complete, and adds its
- * size to *bytes. */
-clt_status clt_remote_put_texts(clt_remote *remote, const char *folder, bool *claimed);
+/* remote_put.c. put_texts: uploads the texts that a run folder has; *wrote_metrics becomes true once
+ * metrics.jsonl is uploaded. withdraw: deletes the uploaded manifest of a step before its files are
+ * replaced, so that nobody takes a mixture of two uploads for a checkpoint; *refused: the keys do not allow
+ * that, and the status is a failure. put_step: uploads the files `names` of a checkpoint's folder except its
+ * manifest; *bytes: their sizes. put_manifest: uploads the manifest, which makes the checkpoint complete, and
+ * adds its size to *bytes. */
+clt_status clt_remote_put_texts(clt_remote *remote, const char *folder, bool *wrote_metrics);
 clt_status clt_remote_withdraw(clt_remote *remote, int64_t step, bool *refused);
 clt_status clt_remote_put_step(clt_remote *remote, int64_t step, const char *folder,
                                const clt_file_list *names, uint64_t *bytes);

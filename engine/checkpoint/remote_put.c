@@ -38,7 +38,7 @@ static clt_status put_file(clt_remote *r, const char *folder, const char *inner,
     return CLT_OK;
 }
 
-clt_status clt_remote_put_texts(clt_remote *r, const char *folder, bool *claimed)
+clt_status clt_remote_put_texts(clt_remote *r, const char *folder, bool *wrote_metrics)
 {
     for (int i = 0; i < CLT_REMOTE_TEXTS; i++) {
         CLT_SCOPED(clt_str) path = {0};
@@ -47,7 +47,7 @@ clt_status clt_remote_put_texts(clt_remote *r, const char *folder, bool *claimed
         CLT_TRY(clt_str_check(&path));
         if (clt_file_exists(path.text))
             CLT_TRY(put_file(r, folder, "", clt_remote_texts[i], &bytes));
-        *claimed = *claimed || bytes > 0; /* the first text is metrics.jsonl */
+        *wrote_metrics = *wrote_metrics || bytes > 0; /* the first text is metrics.jsonl */
     }
     return CLT_OK;
 }

@@ -119,7 +119,8 @@ clt_status clt_sweep_check_price(const clt_sweep *s, const clt_sweep_options *o)
     return CLT_OK;
 }
 
-clt_status clt_sweep_spent(const clt_sweep_options *o, const clt_sweep_spending *spending, clt_status code)
+clt_status clt_sweep_check_budget(const clt_sweep_options *o, const clt_sweep_spending *spending,
+                                  clt_status code)
 {
     char money[2][CLT_MONEY_TEXT];
     if (o->budget > 0 && spending->cost >= o->budget)
@@ -135,7 +136,8 @@ clt_status clt_sweep_spent(const clt_sweep_options *o, const clt_sweep_spending 
     return CLT_OK;
 }
 
-clt_status clt_sweep_room(const clt_sweep_options *o, const clt_sweep_spending *spending, clt_status code)
+clt_status clt_sweep_check_start_affordable(const clt_sweep_options *o, const clt_sweep_spending *spending,
+                                            clt_status code)
 {
     char money[3][CLT_MONEY_TEXT];
     if (o->budget > 0 && spending->startup_cost > 0 && o->budget - spending->cost <= spending->startup_cost)

@@ -83,12 +83,12 @@ CLT_SCOPED_VALUE(clt_sweep_spending, clt_sweep_spending_free)
 /* Reads what has changed since the last call. A run that cannot be read has cost nothing. */
 clt_status clt_sweep_spending_read(const clt_sweep *sweep, const char *folder, clt_sweep_spending *spending);
 /* Fails with `code`, and a text that says so, if the budget or the hours of the options are spent. */
-clt_status clt_sweep_spent(const clt_sweep_options *options, const clt_sweep_spending *spending,
-                           clt_status code);
+clt_status clt_sweep_check_budget(const clt_sweep_options *options, const clt_sweep_spending *spending,
+                                  clt_status code);
 /* Fails with `code`, and a text that says so, if the start-up of a trial would use up the rest of the budget
  * or of the hours. */
-clt_status clt_sweep_room(const clt_sweep_options *options, const clt_sweep_spending *spending,
-                          clt_status code);
+clt_status clt_sweep_check_start_affordable(const clt_sweep_options *options,
+                                            const clt_sweep_spending *spending, clt_status code);
 
 /* Trainings of a trial in a rung that failed. */
 typedef struct clt_trial_failures {

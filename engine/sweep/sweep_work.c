@@ -500,7 +500,7 @@ static clt_status look_at_budget(worker *w, double now)
     CLT_TRY(clt_sweep_spending_read(w->sweep, w->options->folder, &w->spending));
     double pause = BUDGET_SHARE * (clt_now() - now);
     w->next_look = clt_now() + (pause > LOOK_S ? pause : LOOK_S);
-    clt_status status = clt_sweep_spent(w->options, &w->spending, code_when_spent(w));
+    clt_status status = clt_sweep_check_budget(w->options, &w->spending, code_when_spent(w));
     w->ending = status != CLT_OK;
     if (w->ending && w->closing) /* the first reason counts, and this one tells why trainings end now */
         tell(w, "%s", clt_error_text());
@@ -526,8 +526,9 @@ static clt_status look_for_work(worker *w, double now, bool *over)
     *over = w->table.unsettled == 0 && w->table.rung == w->sweep->rungs - 1 && !busy;
     if (!*over)
         CLT_TRY(look_at_budget(w, now));
-    clt_status room =
-        *over || w->ending ? CLT_OK : clt_sweep_room(w->options, &w->spending, code_when_spent(w));
+    clt_status room = *over || w->ending
+                          ? CLT_OK
+                          : clt_sweep_check_start_affordable(w->options, &w->spending, code_when_spent(w));
     const bool begins = !w->ending && room == CLT_OK;
     for (int i = 0; i < w->options->workers && w->rung == w->table.rung && begins; i++)
         if (w->slots[i].trial < 0)

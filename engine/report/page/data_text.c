@@ -46,7 +46,7 @@ static clt_status put_token(showing *s, int64_t token, bool first, bool trained,
 }
 
 /* True if elements i and i + 1 of a row belong to one text. */
-static bool goes_on(const showing *s, int64_t i, int64_t count)
+static bool same_text(const showing *s, int64_t i, int64_t count)
 {
     return i + 1 < count && (s->document < 0 || number(s, s->document, i) == number(s, s->document, i + 1));
 }
@@ -56,7 +56,7 @@ static int64_t find_padding(const showing *s, int64_t count)
 {
     int64_t at = count;
     while (at > 0 && number(s, 1, at - 1) < 0 && number(s, 0, at - 1) == number(s, 0, count - 1) &&
-           (at == count || goes_on(s, at - 1, count)))
+           (at == count || same_text(s, at - 1, count)))
         at--;
     return count - at > 1 ? at : count;
 }
@@ -71,14 +71,14 @@ clt_status clt_data_text_put(const clt_source *source, void *const *data, clt_st
             s.document = f;
     padding = find_padding(&s, count);
     for (int64_t i = 0; i < padding && status == CLT_OK; i++) {
-        bool first = i == 0 || !goes_on(&s, i - 1, count), target = !first && number(&s, 1, i - 1) >= 0;
+        bool first = i == 0 || !same_text(&s, i - 1, count), target = !first && number(&s, 1, i - 1) >= 0;
         int64_t next = number(&s, 1, i);
         status = put_token(&s, number(&s, 0, i), first, target, out);
         /* the last target of a text is not in the row of inputs */
-        bool inside = goes_on(&s, i, padding) && (next < 0 || next == number(&s, 0, i + 1));
+        bool inside = same_text(&s, i, padding) && (next < 0 || next == number(&s, 0, i + 1));
         if (status == CLT_OK && next >= 0 && !inside)
             status = put_token(&s, next, false, true, out);
-        if (!goes_on(&s, i, padding)) {
+        if (!same_text(&s, i, padding)) {
             flush(&s, out);
             clt_str_append(out, i + 1 < padding ? "<hr>" : "");
         }

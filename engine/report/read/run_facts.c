@@ -120,7 +120,7 @@ double clt_run_save_interval(const clt_run_record *r)
 {
     const bool over = r->verdict != CLT_RUN_RUNNING && r->session_count > 0;
     const double saves = (double)r->event_total[CLT_RUN_EVENT_SAVED];
-    double cuts = (double)r->cuts;
-    cuts += over && !r->sessions[r->session_count - 1].by_user;
-    return clt_cost_interval(r->cost.sums.saving_s / saves, r->cost.sums.seconds / cuts);
+    double unwanted_ends = (double)r->unwanted_ends;
+    unwanted_ends += over && !r->sessions[r->session_count - 1].ended_as_wanted;
+    return clt_cost_interval(r->cost.sums.saving_s / saves, r->cost.sums.seconds / unwanted_ends);
 }

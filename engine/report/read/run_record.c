@@ -75,10 +75,10 @@ static double seconds_of(const clt_run_session *s)
 static void open_session(clt_run_record *r, clt_json_doc *start, double time)
 {
     r->session_total++;
-    if (r->session_count > 0 && !r->sessions[r->session_count - 1].by_user)
-        r->cuts++;
+    if (r->session_count > 0 && !r->sessions[r->session_count - 1].ended_as_wanted)
+        r->unwanted_ends++;
     if (r->session_count == CLT_RUN_SESSIONS) { /* the list is full: replace its last entry */
-        r->seconds_not_listed += seconds_of(&r->sessions[--r->session_count]);
+        r->unlisted_seconds += seconds_of(&r->sessions[--r->session_count]);
         clt_json_destroy(r->sessions[r->session_count].start);
     }
     r->sessions[r->session_count++] = (clt_run_session){.start = start,
@@ -142,7 +142,7 @@ static clt_run_event_kind kind_of(const clt_json_doc *doc)
 }
 
 /* True if the event tells that a session ended as its user wanted. */
-static bool by_user(const clt_run_event *event)
+static bool ended_as_wanted(const clt_run_event *event)
 {
     static const char *const reasons[] = {"SIGINT", CLT_REASON_STOP_FILE, CLT_REASON_BUDGET,
                                           CLT_REASON_PROGRAM};
@@ -170,7 +170,7 @@ static clt_status add_event(clt_run_record *r, const clt_metrics_line *line, con
     if (event.kind == CLT_RUN_EVENT_STOPPED || event.kind == CLT_RUN_EVENT_FAILED ||
         event.kind == CLT_RUN_EVENT_END) {
         session_of(r)->ended = event.kind;
-        session_of(r)->by_user = by_user(&event);
+        session_of(r)->ended_as_wanted = ended_as_wanted(&event);
     }
     clt_cost_take_event(&r->cost, doc);
     note_time(r, event.time);
@@ -511,7 +511,7 @@ const char *clt_run_loss_kind(const clt_run_record *r, char *buffer, size_t size
 
 double clt_run_seconds(const clt_run_record *r)
 {
-    double sum = r->seconds_not_listed;
+    double sum = r->unlisted_seconds;
     for (size_t i = 0; i < r->session_count; i++)
         sum += seconds_of(&r->sessions[i]);
     return sum > 0 ? sum : NAN;

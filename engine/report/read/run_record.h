@@ -45,7 +45,7 @@ typedef struct clt_run_session {
     double first_time, last_time;  /* seconds since 1970, NAN if unknown */
     double step_seconds;           /* sum of the durations of its steps */
     clt_run_event_kind ended;      /* how it ended: STOPPED, FAILED or END; OTHER: unknown */
-    bool by_user;                  /* ended as its user wanted: complete, stopped by hand, at the budget */
+    bool ended_as_wanted;          /* as its user wanted: complete, stopped by hand, at the budget */
 } clt_run_session;
 
 typedef enum clt_run_verdict {
@@ -79,9 +79,9 @@ typedef struct clt_run_record {
     clt_run_session sessions[CLT_RUN_SESSIONS];
     size_t session_count;
     int64_t session_total;
-    double seconds_not_listed; /* time of the sessions that session_total counts but the list lacks */
-    int64_t cuts;              /* sessions before the newest that did not end by_user */
-    clt_json_doc *config; /* config.resolved.json; NULL: missing or unreadable, config_problem says why */
+    double unlisted_seconds; /* time of the sessions that session_total counts but the list lacks */
+    int64_t unwanted_ends;   /* sessions before the newest that did not end as wanted */
+    clt_json_doc *config;    /* config.resolved.json; NULL: missing or unreadable, config_problem says why */
     char *config_problem;
     int64_t last_step;   /* last step of the training lines; -1: no line */
     int64_t steps_total; /* planned number of steps; 0 if unknown */

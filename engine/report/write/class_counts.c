@@ -56,7 +56,7 @@ void clt_class_counts_destroy(clt_class_counts *c)
     free(c->all);
     free(c->dice_sum);
     free(c->tally);
-    free(c->judged);
+    free(c->predicted_at);
     free(c->top);
     free(c);
 }
@@ -95,7 +95,7 @@ clt_status clt_class_counts_take_entities(clt_class_counts *c)
 typedef struct work {
     const clt_class_counts *counts;
     const clt_class_batch *batch;
-    int32_t *judged; /* for each place the prediction, -1: none */
+    int32_t *predicted_at; /* for each place the prediction, -1: none */
     uint8_t *top;
 } work;
 
@@ -125,17 +125,17 @@ static int64_t target_of(const clt_class_counts *c, const clt_class_batch *b, in
     return t >= 0 && t < c->classes ? t : -1;
 }
 
-static void judge_place(const work *w, int64_t at)
+static void predict_place(const work *w, int64_t at)
 {
     const clt_class_batch *b = w->batch;
     const float *x = b->logits + at / b->places * b->sample_stride + at % b->places * b->place_stride;
     int64_t target = target_of(w->counts, b, at), classes = w->counts->classes, best = 0, before = 0;
-    w->judged[at] = -1;
+    w->predicted_at[at] = -1;
     w->top[at] = 0;
     if (target < 0)
         return;
     if (b->binary) {
-        w->judged[at] = isnan(x[0]) ? -1 : x[0] > 0;
+        w->predicted_at[at] = isnan(x[0]) ? -1 : x[0] > 0;
         return;
     }
     float largest = x[0], own = x[target * b->class_stride];
@@ -149,14 +149,14 @@ static void judge_place(const work *w, int64_t at)
         }
         before += value > own || (c < target && !(value < own));
     }
-    w->judged[at] = (int32_t)best;
+    w->predicted_at[at] = (int32_t)best;
     w->top[at] = before < w->counts->top_k;
 }
 
-static void judge(void *context, uint64_t first, uint64_t last)
+static void predict_places(void *context, uint64_t first, uint64_t last)
 {
     for (uint64_t at = first; at < last; at++)
-        judge_place(context, (int64_t)at);
+        predict_place(context, (int64_t)at);
 }
 
 /* Adds the predictions for places first..last - 1; the counts of each class go to the three arrays. */
@@ -164,7 +164,7 @@ static void add_places(clt_class_counts *c, const clt_class_batch *b, int64_t fi
                        int64_t *support, int64_t *predicted, int64_t *hit)
 {
     for (int64_t at = first; at < last; at++) {
-        int64_t target = target_of(c, b, at), guess = c->judged[at];
+        int64_t target = target_of(c, b, at), guess = c->predicted_at[at];
         if (target < 0)
             continue;
         c->targets[0]++;
@@ -201,7 +201,7 @@ static void add_sentence(clt_class_counts *c, const clt_class_batch *b, int64_t 
     for (int64_t at = sample * b->places; at < (sample + 1) * b->places; at++) {
         int64_t target = target_of(c, b, at);
         if (target >= 0)
-            clt_entities_word(c->entities, (int32_t)target, c->judged[at]);
+            clt_entities_word(c->entities, (int32_t)target, c->predicted_at[at]);
     }
     clt_entities_end(c->entities);
 }
@@ -210,17 +210,17 @@ clt_status clt_class_counts_add(clt_class_counts *c, const clt_class_batch *b)
 {
     size_t n = (size_t)(b->samples * b->places);
     if (n > c->room) {
-        free(c->judged);
+        free(c->predicted_at);
         free(c->top);
-        c->judged = NULL;
+        c->predicted_at = NULL;
         c->top = NULL;
         c->room = 0;
-        CLT_TRY(clt_alloc(&c->judged, n, sizeof *c->judged, "predicted classes"));
+        CLT_TRY(clt_alloc(&c->predicted_at, n, sizeof *c->predicted_at, "predicted classes"));
         CLT_TRY(clt_alloc(&c->top, n, sizeof *c->top, "predicted classes"));
         c->room = n;
     }
-    work w = {c, b, c->judged, c->top};
-    clt_for_ranges(n, (uint64_t)(LEAST_PER_THREAD / c->classes + 1), "classes", judge, &w);
+    work w = {c, b, c->predicted_at, c->top};
+    clt_for_ranges(n, (uint64_t)(LEAST_PER_THREAD / c->classes + 1), "classes", predict_places, &w);
     if (!c->spatial)
         add_places(c, b, 0, (int64_t)n, c->support, c->predicted, c->hit);
     for (int64_t s = 0; c->spatial && s < b->samples; s++)

@@ -34,7 +34,7 @@ typedef struct clt_class_counts {
     int64_t n_names;
     clt_entities *entities; /* entities, if samples are sentences; NULL: not counted */
     /* private */
-    int32_t *judged;
+    int32_t *predicted_at;
     uint8_t *top;
     int64_t *tally;
     size_t room;

@@ -16,9 +16,9 @@
 #include "engine/train/inspect/watch.h"
 #include "engine/train/run/run.h"
 
-#define METERED 50  /* steps, fewer when a step has many commands; every second step is metered */
-#define PROFILED 10 /* most steps profiled */
-#define WAITED 5
+#define METERED_PHASE_STEPS 50 /* steps, fewer when a step has many commands; every second step is metered */
+#define MOST_PROFILED_STEPS 10 /* most steps profiled */
+#define MOST_WAITED_STEPS 5
 
 typedef struct bench {
     clt_run *run;
@@ -235,7 +235,7 @@ static clt_status measure(bench *b, clt_str *text, clt_str *json, clt_str *trace
     clt_run *run = b->run;
     int64_t workers = clt_config_int(run->options->config, "data.workers");
     int depth = clt_reporter_depth(run->job->train);
-    b->metered = clt_plan_commands(run->job->train) < 250 ? METERED : 4;
+    b->metered = clt_plan_commands(run->job->train) < 250 ? METERED_PHASE_STEPS : 4;
     int64_t profiled_from = b->warmup + b->steps + b->metered, last = profiled_from + b->profiled;
     clt_feed_options feed = {.realized = run->train,
                              .source = run->job->train_source,
@@ -276,11 +276,11 @@ clt_status clt_bench_step(const clt_bench_options *options, clt_str *text, clt_s
                            .profile = options->profile,
                            .observer = options->observer};
     int steps = options->steps > 0 ? options->steps : 1;
-    int profiled = steps < PROFILED ? steps : PROFILED;
+    int profiled = steps < MOST_PROFILED_STEPS ? steps : MOST_PROFILED_STEPS;
     CLT_SCOPED(bench) b = {.profile = options->profile,
                            .warmup = options->warmup > 0 ? options->warmup : 1,
                            .steps = steps,
-                           .rounds = steps < WAITED ? steps : WAITED,
+                           .rounds = steps < MOST_WAITED_STEPS ? steps : MOST_WAITED_STEPS,
                            .profiled = options->profile ? profiled : 0,
                            .busy = NAN,
                            .h2d_gbs = NAN,

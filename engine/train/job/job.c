@@ -192,7 +192,7 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
         .ranks = train ? job->ranks : 1,
         .part = train ? clt_job_part(job) : 1, /* generation has no batch */
         .sync_norms = train && job->ranks > 1 && clt_config_bool(job->config, "parallel.sync_batch_norm"),
-        .present = train ? clt_job_present(job) : 1,
+        .present = train ? clt_job_ranks_with_max(job) : 1,
         .rank = job->rank,
         .shard = clt_config_choice(job->config, "parallel.shard") == CLT_SHARD_OPTIMIZER,
         .update = update,

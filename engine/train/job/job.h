@@ -129,19 +129,19 @@ clt_status clt_job_read_batch(clt_job *job);
 /* The second half of clt_job_read_batch, for a micro_batch that has changed. */
 clt_status clt_job_check_batch(clt_job *job);
 /* Number of micro-batches that the rank with the most of them computes in a step. */
-int32_t clt_job_most(const clt_job *job);
+int32_t clt_job_max_micro_batches(const clt_job *job);
 /* job_targets.c. is_regression: true if there are losses on y, and all of them are regression losses.
  * check_targets: CLT_EDATA if the targets of a source (NULL: none) do not suit the losses. */
 bool clt_job_is_regression(const clt_graph *graph);
 /* CLT_EDATA if a field of the source holds an index that the graph does not accept; reads the whole field. */
 clt_status clt_job_check_indices(const clt_graph *graph, const clt_source *source);
 clt_status clt_job_check_targets(const clt_graph *graph, const clt_source *source);
-/* Number of ranks that have clt_job_most micro-batches in a step; the others have one fewer. */
-int32_t clt_job_present(const clt_job *job);
+/* Number of ranks that have clt_job_max_micro_batches micro-batches in a step; the others have one fewer. */
+int32_t clt_job_ranks_with_max(const clt_job *job);
 /* True if a micro-batch of this size divides the given global batch so that every rank has one. */
 bool clt_job_allows_micro_batch(const clt_job *job, int64_t micro_batch);
 /* The largest micro-batch that is tried if no global batch is given. */
-int64_t clt_job_most_micro_batch(const clt_job *job);
+int64_t clt_job_micro_batch_limit(const clt_job *job);
 /* job.c, for job_fits.c: sets the job's device and the order of its updates. */
 void clt_job_see(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order);
 /* job.c, for job_fits.c: make the plan of training, and of evaluation. */

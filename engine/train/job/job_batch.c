@@ -98,13 +98,13 @@ float clt_job_part(const clt_job *job)
                    (double)job->global_batch);
 }
 
-int32_t clt_job_present(const clt_job *job)
+int32_t clt_job_ranks_with_max(const clt_job *job)
 {
     int64_t more = job->global_batch / job->micro_batch % job->ranks;
     return more > 0 ? (int32_t)more : job->ranks;
 }
 
-int32_t clt_job_most(const clt_job *job)
+int32_t clt_job_max_micro_batches(const clt_job *job)
 {
     int64_t first;
     return clt_job_share(job, 0, &first);
@@ -146,7 +146,7 @@ bool clt_job_allows_micro_batch(const clt_job *job, int64_t micro)
            (micro > 0 && job->given_global % micro == 0 && allows_parts(job, job->given_global / micro));
 }
 
-int64_t clt_job_most_micro_batch(const clt_job *job)
+int64_t clt_job_micro_batch_limit(const clt_job *job)
 {
     const clt_source *source = job->kind == CLT_JOB_EVAL ? job->eval_source : job->train_source;
     int64_t most = INT64_C(1) << 24;
@@ -159,7 +159,7 @@ int64_t clt_job_next_micro_batch(const clt_job *job, int64_t below)
 {
     int64_t global = job->given_global;
     if (global == 0) {
-        int64_t micro = 1, most = clt_job_most_micro_batch(job);
+        int64_t micro = 1, most = clt_job_micro_batch_limit(job);
         while (micro * 2 < below && micro * 2 <= most)
             micro *= 2;
         return micro < below ? micro : 0;
@@ -186,7 +186,7 @@ clt_status clt_job_check_batch(clt_job *job)
             "ranks; give a smaller data.micro_batch, a larger data.global_batch or fewer ranks",
             (long long)job->global_batch, (long long)all, CLT_PLURAL_ES(all), (long long)job->micro_batch,
             job->ranks);
-    job->accumulation = clt_job_most(job);
+    job->accumulation = clt_job_max_micro_batches(job);
     return clt_config_bool(job->config, "parallel.rank_invariant") && job->kind != CLT_JOB_EVAL
                ? check_tree(job, all)
                : CLT_OK;

@@ -41,7 +41,7 @@ static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int6
 {
     clt_job trial = *job;
     trial.micro_batch = micro;
-    trial.accumulation = clt_job_most(&trial);
+    trial.accumulation = clt_job_max_micro_batches(&trial);
     trial.train = trial.eval = NULL;
     clt_error kept;
     clt_error_save(&kept);
@@ -71,7 +71,7 @@ static clt_status largest_micro_batch(const clt_job *job, wanted_plans wanted, i
         return CLT_OK;
     }
     clt_job trial = *job;
-    int64_t most = clt_job_most_micro_batch(job);
+    int64_t most = clt_job_micro_batch_limit(job);
     for (int64_t micro = 1; micro <= most && fits; micro *= 2) {
         trial.global_batch = micro * job->ranks;
         CLT_TRY(micro_batch_fits(&trial, wanted, micro, &fits));

@@ -131,28 +131,28 @@ static clt_status take_pins(clt_tuned *t, const clt_resumed *from, const clt_obs
 /* Rank 0's device, and its decisions for all ranks with such a device. Ranks must not decide alone, because
  * the faster style of kernels is found by timing, which may differ among ranks, and because each host has
  * its own record of refused features. */
-typedef struct told_choices {
-    clt_told_device device;
+typedef struct choices_message {
+    clt_device_identity device;
     int32_t style, keeps_unsupported;
     ocl_unsupported unsupported;
-} told_choices;
+} choices_message;
 
 static clt_status share_choices(clt_tuned *t, comm *ranks)
 {
-    CLT_FREED told_choices *told = NULL;
+    CLT_FREED choices_message *message = NULL;
     if (is_alone(ranks))
         return CLT_OK;
-    CLT_TRY(clt_alloc(&told, 1, sizeof *told, "choices of rank 0"));
-    clt_tell_device(&t->desc, &told->device);
-    told->style = (int32_t)(t->style != OCL_STYLE_ASKED ? t->style : clt_tuned_style(&t->desc));
-    told->keeps_unsupported = t->keeps_unsupported;
-    told->unsupported = t->unsupported;
-    CLT_TRY(comm_broadcast(ranks, told, sizeof *told, 0));
-    if (!clt_is_told_device(&told->device, &t->desc))
+    CLT_TRY(clt_alloc(&message, 1, sizeof *message, "choices of rank 0"));
+    clt_identify_device(&t->desc, &message->device);
+    message->style = (int32_t)(t->style != OCL_STYLE_ASKED ? t->style : clt_tuned_style(&t->desc));
+    message->keeps_unsupported = t->keeps_unsupported;
+    message->unsupported = t->unsupported;
+    CLT_TRY(comm_broadcast(ranks, message, sizeof *message, 0));
+    if (!clt_is_device(&message->device, &t->desc))
         return CLT_OK;
-    t->style = (ocl_style)told->style;
-    t->keeps_unsupported = told->keeps_unsupported != 0;
-    t->unsupported = told->unsupported;
+    t->style = (ocl_style)message->style;
+    t->keeps_unsupported = message->keeps_unsupported != 0;
+    t->unsupported = message->unsupported;
     return CLT_OK;
 }
 

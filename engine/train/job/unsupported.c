@@ -10,17 +10,17 @@
 #include "cl/command/fallback.h"
 #include "engine/plan/plan.h"
 
-void clt_tell_device(const ocl_device_desc *desc, clt_told_device *out)
+void clt_identify_device(const ocl_device_desc *desc, clt_device_identity *out)
 {
     memcpy(out->platform, desc->platform, sizeof out->platform);
     memcpy(out->device, desc->name, sizeof out->device);
     memcpy(out->driver, desc->driver, sizeof out->driver);
 }
 
-bool clt_is_told_device(const clt_told_device *told, const ocl_device_desc *desc)
+bool clt_is_device(const clt_device_identity *identity, const ocl_device_desc *desc)
 {
-    return strcmp(told->platform, desc->platform) == 0 && strcmp(told->device, desc->name) == 0 &&
-           strcmp(told->driver, desc->driver) == 0;
+    return strcmp(identity->platform, desc->platform) == 0 && strcmp(identity->device, desc->name) == 0 &&
+           strcmp(identity->driver, desc->driver) == 0;
 }
 
 void clt_apply_unsupported(const ocl_unsupported *unsupported, ocl_device_desc *desc)

@@ -9,11 +9,11 @@
 #include "cl/device/capabilities.h"
 
 /* The facts by which other ranks identify a device. */
-typedef struct clt_told_device {
+typedef struct clt_device_identity {
     char platform[OCL_NAME_SIZE], device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE];
-} clt_told_device;
-void clt_tell_device(const ocl_device_desc *desc, clt_told_device *out);
-bool clt_is_told_device(const clt_told_device *told, const ocl_device_desc *desc);
+} clt_device_identity;
+void clt_identify_device(const ocl_device_desc *desc, clt_device_identity *out);
+bool clt_is_device(const clt_device_identity *identity, const ocl_device_desc *desc);
 
 /* Lists what the description lacks: capabilities of `caps`, and the variants given up, from index `first`
  * on. */

@@ -52,7 +52,7 @@ void clt_keeper_close(clt_keeper *k)
 }
 
 /* Only lack of storage or of memory may be temporary. */
-static bool may_pass(clt_status status)
+static bool may_be_temporary(clt_status status)
 {
     return status == CLT_ESTORAGE || status == CLT_ENOMEM;
 }
@@ -72,7 +72,7 @@ static clt_status digest(clt_keeper *k, const clt_save_result *r)
     k->newest = -1;
     if (k->tried.step >= 0 && k->state.best_step == k->tried.step)
         set_best(k, k->kept);
-    if (!may_pass(r->error.status))
+    if (!may_be_temporary(r->error.status))
         return clt_error_put(&r->error);
     if (k->failures >= CLT_KEEPER_FAILURES) {
         clt_error_put(&r->error);

@@ -343,7 +343,7 @@ void clt_run_destroy(clt_run *run)
     bool lost = run->device && ocl_commands_failed(run->device);
     ocl_device_close(run->device);
     if (!lost)
-        comm_memory_destroy(run->shared);
+        comm_memory_destroy(run->shared_gradients);
     if (!lost)
         comm_memory_destroy(run->shared_parameters);
     clt_eval_classes_free(run);

@@ -79,8 +79,8 @@ static clt_status realize(clt_run *run, ocl_refusal *refusal)
     clt_store_over over = {0};
     if (run->shared_parameters)
         over.memory[CLT_ARENA_PARAM] = comm_memory_own(run->shared_parameters);
-    if (run->shared)
-        over.memory[clt_sync_arena(any->store)] = comm_memory_own(run->shared);
+    if (run->shared_gradients)
+        over.memory[clt_sync_arena(any->store)] = comm_memory_own(run->shared_gradients);
     CLT_TRY(clt_store_create_over(run->device, any->store, plans[0] != NULL, &over, &run->store));
     CLT_TRY(clt_pool_create(run->device, plans, 2, &run->pool));
     CLT_TRY(try_staging(run));
@@ -133,25 +133,25 @@ static clt_status check_precision(clt_run *run)
 }
 
 /* A refusal as one rank sends it to the others. */
-typedef struct told_refusal {
-    clt_told_device device;
+typedef struct refusal_message {
+    clt_device_identity device;
     int32_t variant;     /* number of the refused variant, in place of its pointer; -1: none */
     ocl_refusal refusal; /* all ranks run the same program (preflight.h), so its layout is the same */
-} told_refusal;
+} refusal_message;
 
-static void tell(const ocl_device_desc *desc, const ocl_refusal *r, told_refusal *out)
+static void tell(const ocl_device_desc *desc, const ocl_refusal *r, refusal_message *out)
 {
-    clt_tell_device(desc, &out->device);
+    clt_identify_device(desc, &out->device);
     out->variant = r->variant ? clt_variant_number(r->variant) : -1;
     out->refusal = *r;
 }
 
-static void hear(const told_refusal *told, ocl_refusal *r)
+static void hear(const refusal_message *message, ocl_refusal *r)
 {
     bool lost = r->lost;
-    *r = told->refusal;
+    *r = message->refusal;
     r->lost = lost;
-    r->variant = clt_variant_at(told->variant);
+    r->variant = clt_variant_at(message->variant);
 }
 
 /* The refusal of the first rank that has one counts for all ranks with the same device and driver. *any:
@@ -160,7 +160,7 @@ static clt_status agree(clt_run *run, ocl_refusal *refusal, bool *any)
 {
     comm *ranks = run->options->comm;
     const ocl_device_desc *desc = &run->tuned->desc;
-    told_refusal told = {0};
+    refusal_message message = {0};
     int64_t first = refusal->refused ? run->ranks.rank : run->ranks.ranks;
     *any = refusal->refused;
     if (run->ranks.ranks <= 1)
@@ -170,10 +170,10 @@ static clt_status agree(clt_run *run, ocl_refusal *refusal, bool *any)
     if (!*any)
         return CLT_OK;
     if (first == run->ranks.rank)
-        tell(desc, refusal, &told);
-    CLT_TRY(comm_broadcast(ranks, &told, sizeof told, (int)first));
-    if (first != run->ranks.rank && clt_is_told_device(&told.device, desc))
-        hear(&told, refusal);
+        tell(desc, refusal, &message);
+    CLT_TRY(comm_broadcast(ranks, &message, sizeof message, (int)first));
+    if (first != run->ranks.rank && clt_is_device(&message.device, desc))
+        hear(&message, refusal);
     return CLT_OK;
 }
 
@@ -204,7 +204,7 @@ static clt_status after_loss(clt_status status, const clt_error *lost, const clt
 
 /* Gives up what the refused command needed, and plans without it. `cause`: the error of the refusal; CLT_OK
  * on a rank that follows another one. */
-static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_error *cause)
+static clt_status plan_without(clt_run *run, const ocl_refusal *refusal, const clt_error *cause)
 {
     ocl_device_desc *desc = &run->tuned->desc;
     char what[240];
@@ -308,7 +308,7 @@ clt_status clt_run_make_objects(clt_run *run)
         refusal.lasting = is_lasting(status, refusal.lost);
         CLT_TRY(agree(run, &refusal, &any));
         if (refusal.refused)
-            CLT_TRY(go_on(run, &refusal, &cause));
+            CLT_TRY(plan_without(run, &refusal, &cause));
         if (refusal.refused && refusal.lost)
             lost = cause;
         gave_up = gave_up || refusal.refused;

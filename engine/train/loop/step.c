@@ -10,7 +10,8 @@
  * their forward pass: an exchange during a gather would wait for ranks that wait for this one. */
 static clt_status take_part(clt_run *run)
 {
-    if (run->micro_batches == clt_job_most(run->job) || run->job->train->phase[CLT_PHASE_ABSENT].count == 0)
+    if (run->micro_batches == clt_job_max_micro_batches(run->job) ||
+        run->job->train->phase[CLT_PHASE_ABSENT].count == 0)
         return CLT_OK;
     CLT_TRY(clt_sync_settle(run->sync));
     return clt_realized_run(run->train, CLT_PHASE_ABSENT);

@@ -99,21 +99,21 @@ static clt_status digest(clt_loop *l, const clt_step_result *r)
     clt_deadline_step(&l->deadline, m.step, m.step_ms / 1e3);
     CLT_TRY(clt_tell_step(l, &m));
     clt_gauges_look(l, &m);
-    if (m.nonfinite && !l->quiet) {
+    if (m.nonfinite && l->reports) {
         snprintf(text, sizeof text,
                  "step %lld: loss or gradients are not finite; the update was skipped (%u in a row)",
                  (long long)m.step, r->state.skipped_row);
         clt_tell_warning(l, text);
     }
-    if (m.spike && !l->quiet)
+    if (m.spike && l->reports)
         tell_spike(l, &m);
     if (r->step - l->run->first_step >= WARM_UP) {
         l->own_ms += m.step_ms - m.comm_exposed_ms;
         l->own_steps++;
     }
-    const bool updates = r->state.skip == ST_SKIP_NONE && r->state.grad_norm > 0;
-    l->changed = updates && l->updates;
-    l->updates = updates;
+    const bool updated = r->state.skip == ST_SKIP_NONE && r->state.grad_norm > 0;
+    l->updated_twice = updated && l->updated;
+    l->updated = updated;
     l->step_scale = l->loss_scale;
     l->failed = (int64_t)r->state.skipped_row >= l->max_nonfinite;
     if (l->failed)
@@ -385,7 +385,7 @@ static clt_status tell_resumed(clt_loop *l)
     clt_runlog_attach(l->log, l->dir);
     snprintf(text, sizeof text, "resumed from %s at step %lld", l->run->from.path,
              (long long)l->run->first_step);
-    if (!l->quiet && l->run->from.path[0])
+    if (l->reports && l->run->from.path[0])
         clt_tell(l, text);
     return clt_tell_continuation(l);
 }
@@ -398,7 +398,7 @@ static clt_status open_folder(clt_loop *l)
     int64_t saves;
     /* the folder takes its own lock, and fails if another run has taken it in between */
     clt_lock_release(CLT_TAKE(l->lock));
-    if (o->out_dir && !l->quiet)
+    if (o->out_dir && l->reports)
         CLT_TRY(clt_rundir_open(o->out_dir, o->config, clt_continues(o), &l->dir));
     saves = l->dir != NULL;
     if (l->run->ranks.ranks > 1)
@@ -432,7 +432,7 @@ static clt_status finish(clt_loop *l, bool stopped)
     clt_gauges_tell(l);
     clt_tell_profile(l);
     CLT_TRY(clt_tell_advice(l));
-    if (stopped && l->stop == CLT_STOP_BUDGET && !l->quiet)
+    if (stopped && l->stop == CLT_STOP_BUDGET && l->reports)
         clt_tell(l, CLT_REASON_BUDGET "; a larger one lets the run continue");
     CLT_TRY(clt_tell_end(l, stopped));
     if (stopped)
@@ -490,7 +490,7 @@ static clt_status train(clt_loop *l)
     l->meter.startup_s = clt_now() - l->meter.began;
     CLT_TRY(clt_tell_start(l));
     clt_startup_over(l);
-    if (!l->run->job->eval_source && !l->quiet)
+    if (!l->run->job->eval_source && l->reports)
         clt_tell_warning(l, "there is no evaluation data, so that overfitting will not show; data.eval_path "
                             "names some (text also takes data.split)");
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_START));
@@ -498,7 +498,7 @@ static clt_status train(clt_loop *l)
     if (complete) {
         CLT_TRY(clt_upload_begin(l));
         l->result->early = l->run->first_step < l->last_step;
-        if (!l->quiet && !l->run->told_complete)
+        if (l->reports && !l->run->told_complete)
             clt_tell(l, complete);
         else
             clt_rundir_log(l->dir, "%s", complete);
@@ -545,7 +545,7 @@ static clt_status run_all(clt_loop *l)
     CLT_TRY(clt_startup_begin(l));
     CLT_TRY(clt_uploader_open(l));
     CLT_TRY(clt_run_create_training(o, &l->found, &l->run));
-    l->quiet = l->run->ranks.rank != 0;
+    l->reports = l->run->ranks.rank == 0;
     l->pace.every = clt_config_int(o->config, "train.log_every");
     l->pace.apart = clt_config_is_set(o->config, "train.log_every") ? 0 : LINE_SECONDS;
     l->max_nonfinite = clt_config_int(o->config, "train.max_nonfinite");
@@ -590,10 +590,11 @@ clt_status clt_train(const clt_run_options *options, clt_run_result *result)
     CLT_TRY(clt_hooks_open(options, &hooks));
     if (options->dry_run)
         return clt_dry_run(options, result);
-    clt_loop l = {.options = options, .result = result, .meter = {.began = clt_now()}, .hooks = hooks};
+    clt_loop l = {
+        .reports = true, .options = options, .result = result, .meter = {.began = clt_now()}, .hooks = hooks};
     clt_status status = run_all(&l);
     close_all(&l);
-    l = (clt_loop){.options = options, .result = result, .hooks = hooks};
+    l = (clt_loop){.reports = true, .options = options, .result = result, .hooks = hooks};
     clt_hook_exit(&l, status);
     return status;
 }

@@ -41,7 +41,7 @@ clt_status clt_meter_open(clt_loop *l)
     const clt_config *config = l->options->config;
     const clt_job *job = l->run->job;
     double per_hour;
-    if (l->quiet)
+    if (!l->reports)
         return CLT_OK;
     if (l->dir && clt_continues(l->options)) {
         CLT_FREED char *path = NULL;
@@ -171,7 +171,7 @@ clt_status clt_meter_refuse(const clt_loop *l)
     if (more > 0)
         snprintf(end, sizeof end, ", and finishing the run costs about %s more",
                  clt_money_text(more, cost.terms.currency, money[2]));
-    if (l->quiet)
+    if (!l->reports)
         CLT_FAIL(CLT_ECONFIG, "cost.budget is used up before the first step of this start");
     CLT_FAIL(CLT_ECONFIG,
              "cost.budget of %s is used up before the first step of this start: the run has cost %s%s; with "

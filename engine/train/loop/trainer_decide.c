@@ -53,7 +53,7 @@ void clt_send_requests(clt_loop *l)
     float words[CLT_SYNC_WORDS] = {0};
     if (l->run->ranks.ranks == 1)
         return;
-    int64_t asked = l->asked = l->asked ? l->asked : asked_to_stop(l);
+    int64_t asked = l->own_stop = l->own_stop ? l->own_stop : asked_to_stop(l);
     clt_look_for_notices(l); /* first, so that a notice's words are sent together with its request */
     words[SAY_SAVE] = time_to_save(l);
     words[SAY_THROUGH] = clt_keeper_waits(&l->keeper);

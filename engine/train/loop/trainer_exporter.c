@@ -190,7 +190,7 @@ void clt_exporter_tell(clt_loop *l, clt_exporter *e)
     const bool news = e->failed && !e->reported;
     e->reported = e->failed;
     pthread_mutex_unlock(&e->lock);
-    if (!news || l->quiet) /* `reason` does not change once it is set */
+    if (!news || !l->reports) /* `reason` does not change once it is set */
         return;
     (void)snprintf(text, sizeof text,
                    "the file for Prometheus could not be written, training continues and tries again: %s",

@@ -13,7 +13,7 @@
 #include "engine/models/models.h"
 #include "engine/train/loop/trainer_loop.h"
 
-#define LAST_LOOK 48 /* no further check from this step on: other warnings say why steps are skipped */
+#define NO_CHECK_AFTER 48 /* no further check from this step on: other warnings say why steps are skipped */
 
 bool clt_gradients_due(const clt_loop *l, int64_t step)
 {
@@ -83,13 +83,13 @@ clt_status clt_tell_gradients(clt_loop *l, int64_t step)
 {
     const clt_store_layout *layout = l->run->store->layout;
     CLT_FREED int64_t *lives = NULL;
-    if (!l->changed) { /* without an update the gradients show nothing */
-        l->look_at = step < LAST_LOOK ? 2 * step : 0;
+    if (!l->updated_twice) { /* without an update the gradients show nothing */
+        l->look_at = step < NO_CHECK_AFTER ? 2 * step : 0;
         return CLT_OK;
     }
     double begin = clt_now();
     l->look_at = 0;
-    if (l->quiet && !layout->sharded) /* the gradients are the same on all ranks */
+    if (!l->reports && !layout->sharded) /* the gradients are the same on all ranks */
         return CLT_OK;
     clt_watch_break(l->watch, true);
     CLT_TRY(clt_alloc(&lives, (size_t)layout->n_slots + 1, sizeof *lives, "a look at the gradients"));
@@ -100,7 +100,7 @@ clt_status clt_tell_gradients(clt_loop *l, int64_t step)
     }
     if (layout->sharded) /* each rank has a part of the sums */
         CLT_TRY(comm_all_reduce(l->options->comm, lives, layout->n_slots, COMM_I64, COMM_MAX));
-    if (!l->quiet)
+    if (l->reports)
         tell(l, lives, step);
     l->last_done = clt_now(); /* the time spent here does not belong to the next step */
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "gradients", step, begin, l->last_done);

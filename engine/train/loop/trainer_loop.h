@@ -109,10 +109,10 @@ typedef struct clt_loop {
     uint32_t spiked;     /* spikes up to the newest finished step */
     float loss_scale;    /* loss scale for the step after the newest finished one */
     float step_scale;    /* loss scale of the newest finished step */
-    bool updates;    /* the newest finished step has updated parameters, by gradients that are not all zero */
-    bool changed;    /* this holds for the two newest steps */
-    int64_t look_at; /* steps done when the gradients are looked at next; 0: never again */
-    bool failed;     /* too many consecutive steps were not finite; `bad` is the last of them */
+    bool updated; /* the newest finished step has updated parameters, by gradients that are not all zero */
+    bool updated_twice; /* this holds for the two newest steps */
+    int64_t look_at;    /* steps done when the gradients are looked at next; 0: never again */
+    bool failed;        /* too many consecutive steps were not finite; `bad` is the last of them */
     clt_step_result bad;
     clt_line_pace pace;
     int64_t evaluated;    /* steps done at the newest evaluation; -1: there was none */
@@ -122,9 +122,9 @@ typedef struct clt_loop {
     double saved_at;      /* time when the last checkpoint was begun; without one, when the run began */
     int64_t saved_step;   /* steps done at that time */
     int64_t met_step;     /* steps done when ranks last ended a round of that checkpoint */
-    int64_t asked;        /* why this rank wants to stop; 0: it does not */
+    int64_t own_stop;     /* why this rank wants to stop; 0: it does not */
     int64_t stop;         /* why the run ends early: one of CLT_STOP_*, or the number of a signal */
-    bool quiet;           /* this rank does not report, because another one does */
+    bool reports;         /* this rank tells the user: rank 0, or each rank until the run knows its ranks */
     bool classes_missing; /* classes.json could not be written after the newest evaluation */
 } clt_loop;
 

@@ -125,7 +125,7 @@ static void tell_source(clt_loop *l)
                        DEVICE_VARIABLE " names %s, and no source of figures knows that device", g->named);
         clt_tell_warning(l, text);
     }
-    if (l->quiet)
+    if (!l->reports)
         return;
     const double size = g->value[CLT_MONITOR_MEMORY_SIZE], limit = g->value[CLT_MONITOR_POWER_LIMIT];
     clt_event_field fields[5];
@@ -268,7 +268,7 @@ void clt_gauges_tell(const clt_loop *l)
     char text[CLT_MONEY_TEXT];
     const clt_config *config = l->options->config;
     const double energy = energy_of_run(l), price = clt_config_float(config, "cost.per_kwh");
-    if (l->quiet || !clt_monitor_spans(l->gauges.monitor, s))
+    if (!l->reports || !clt_monitor_spans(l->gauges.monitor, s))
         return;
     const clt_monitor_span *used = &s[CLT_MONITOR_UTILIZATION], *power = &s[CLT_MONITOR_POWER];
     if (used->samples)

@@ -71,7 +71,7 @@ clt_status clt_share_notice(clt_loop *l)
 void clt_end_by_notice(clt_loop *l)
 {
     clt_look_for_notices(l); /* a notice may have come just before the decision to end */
-    if (!l->noticed && !l->quiet)
+    if (!l->noticed && l->reports)
         note(l, "another host", CLT_NOTICE_STOP, "the cloud will take away the machine of another rank");
 }
 

@@ -14,19 +14,19 @@
 #define SHOWN 16 /* most ranks on the screen; all are in log.txt */
 
 /* What a rank sends to the others; its layout is the same on all of them. */
-typedef struct told_rank {
+typedef struct rank_message {
     char host[64], device[160], spec[32];
     char cores[64];  /* cores that the rank may use; "": its host has one NUMA node */
     double own_ms;   /* mean time of a step without waiting, in ms; 0: not known yet */
     int64_t samples; /* samples that the rank computes in a step */
     double energy_j; /* energy of its device in this session, if known, in J */
-} told_rank;
+} rank_message;
 
-static clt_status gather(const clt_loop *l, told_rank *all)
+static clt_status gather(const clt_loop *l, rank_message *all)
 {
     const clt_run *run = l->run;
     const ocl_device_desc *d = ocl_device_describe(run->device);
-    told_rank *mine = &all[run->ranks.rank];
+    rank_message *mine = &all[run->ranks.rank];
     (void)snprintf(mine->host, sizeof mine->host, "%s", run->ranks.host);
     (void)snprintf(mine->device, sizeof mine->device, "%s", d->name);
     (void)snprintf(mine->spec, sizeof mine->spec, "%s", d->spec);
@@ -41,7 +41,7 @@ static clt_status gather(const clt_loop *l, told_rank *all)
 }
 
 /* Samples or tokens per second, for a rank's part of the batch. */
-static double speed(const clt_loop *l, const told_rank *r)
+static double speed(const clt_loop *l, const rank_message *r)
 {
     double share = (double)r->samples * (double)clt_graph_tokens(l->run->job->train->graph);
     return r->own_ms > 0 ? share / r->own_ms * 1e3 : 0;
@@ -60,7 +60,7 @@ static void show(const clt_loop *l, int index, const char *line)
         clt_rundir_log(l->dir, "%s", line);
 }
 
-static void show_rows(const clt_loop *l, const told_rank *all, bool speeds)
+static void show_rows(const clt_loop *l, const rank_message *all, bool speeds)
 {
     int ranks = l->run->ranks.ranks, wide = 4, wide_cores = 0;
     char line[448], text[32] = "", more[96];
@@ -89,7 +89,7 @@ static void show_rows(const clt_loop *l, const told_rank *all, bool speeds)
     }
 }
 
-static void show_slowest(const clt_loop *l, const told_rank *all)
+static void show_slowest(const clt_loop *l, const rank_message *all)
 {
     int slowest = 0, fastest = 0;
     char line[384], slow[32], fast[32];
@@ -108,7 +108,7 @@ static void show_slowest(const clt_loop *l, const told_rank *all)
 clt_status clt_tell_ranks(clt_loop *l, clt_ranks_when when)
 {
     int ranks = l->run->ranks.ranks;
-    CLT_FREED told_rank *all = NULL;
+    CLT_FREED rank_message *all = NULL;
     if (ranks < 2)
         return CLT_OK;
     CLT_TRY(clt_alloc(&all, (size_t)ranks, sizeof *all, "table of ranks"));
@@ -123,9 +123,9 @@ clt_status clt_tell_ranks(clt_loop *l, clt_ranks_when when)
     bool speeds = when != CLT_RANKS_START;
     for (int i = 0; i < ranks; i++)
         speeds = speeds && all[i].own_ms > 0;
-    if (!l->quiet && (speeds || when == CLT_RANKS_START))
+    if (l->reports && (speeds || when == CLT_RANKS_START))
         show_rows(l, all, speeds);
-    if (!l->quiet && speeds)
+    if (l->reports && speeds)
         show_slowest(l, all);
     return CLT_OK;
 }

@@ -88,7 +88,7 @@ static void give_up(clt_loop *l, const char *why)
 void clt_sampler_open(clt_loop *l)
 {
     const clt_config *c = l->options->config;
-    if (l->quiet ||
+    if (!l->reports ||
         (clt_config_int(c, "log.sample_every") == 0 && !clt_config_string(c, "log.sample_prompt")[0]))
         return;
     if (!clt_model_family_of(c)->build_decode)

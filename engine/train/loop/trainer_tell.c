@@ -49,7 +49,7 @@ void clt_tell_warning(const clt_loop *l, const char *text)
 void clt_tell_keeper_warning(void *context, const char *text)
 {
     const clt_loop *l = context;
-    if (!l->quiet)
+    if (l->reports)
         clt_tell_warning(l, text);
 }
 
@@ -57,7 +57,7 @@ void clt_tell_saved(void *context, const clt_save_result *r, clt_save_reason rea
 {
     clt_loop *l = context;
     const clt_observer *o = &l->options->observer;
-    if (l->quiet)
+    if (!l->reports)
         return;
     clt_meter_saving(l, r->begun, r->read);
     clt_meter_note(&l->meter.before.longest.save_s, r->seconds);
@@ -150,7 +150,7 @@ clt_status clt_tell_step(clt_loop *l, const clt_step_metrics *m)
     const clt_observer *o = &l->options->observer;
     if (l->dir)
         CLT_TRY(clt_rundir_step(l->dir, m));
-    if (!l->quiet && o->step)
+    if (l->reports && o->step)
         o->step(o->context, m);
     if (l->dir && m->stays)
         clt_rundir_log_at(l->dir, m->time, clt_step_line(m, 0, false, line));
@@ -201,7 +201,7 @@ clt_status clt_tell_eval(clt_loop *l, const clt_eval_metrics *m)
     const clt_observer *o = &l->options->observer;
     if (l->dir)
         CLT_TRY(clt_rundir_eval(l->dir, m));
-    if (!l->quiet && o->eval)
+    if (l->reports && o->eval)
         o->eval(o->context, m);
     if (l->dir)
         clt_rundir_log(l->dir, "%s", clt_eval_line(m, line));
@@ -229,7 +229,7 @@ clt_status clt_tell_early(const clt_loop *l)
              "early end after step %lld of %lld: %lld evaluation%s in a row were no better; %s",
              (long long)l->result->steps, (long long)l->last_step, (long long)s->stop_evals,
              CLT_PLURAL(s->stop_evals), found);
-    if (!l->quiet)
+    if (l->reports)
         clt_tell(l, text);
     return clt_rundir_event(l->dir, "early_end", l->result->steps, fields, COUNT(fields));
 }
@@ -244,7 +244,7 @@ static void show_table(const clt_loop *l)
     }
     for (int i = 0; i < count; i++)
         clt_rundir_log(l->dir, "%-16s %s", rows[i].label, rows[i].value);
-    if (!l->quiet && l->options->observer.start)
+    if (l->reports && l->options->observer.start)
         l->options->observer.start(l->options->observer.context, rows, count);
 }
 
@@ -302,8 +302,8 @@ clt_status clt_tell_continuation(const clt_loop *l)
     char text[600];
     bool warning;
     CLT_TRY(clt_store_get_state(run->store, &state));
-    for (int i = 0; !l->quiet && clt_continuation_line(&run->continuation, run->job, run->first_step,
-                                                       state.update, i, &warning, text, sizeof text);
+    for (int i = 0; l->reports && clt_continuation_line(&run->continuation, run->job, run->first_step,
+                                                        state.update, i, &warning, text, sizeof text);
          i++) {
         if (warning)
             clt_tell_warning(l, text);
@@ -388,7 +388,7 @@ clt_status clt_tell_advice(const clt_loop *l)
     char line[512];
     const clt_event_field fields[] = {CLT_FIELD_TEXT("text", line)};
     clt_watch_advice(l->watch, clt_gauges_utilization(l), line, sizeof line);
-    if (!line[0] || l->quiet)
+    if (!line[0] || !l->reports)
         return CLT_OK;
     /* a profile's summary already ends with the advice, and a run of several sessions shows it only once */
     if (!l->dir || (!l->options->profile && !clt_rundir_advised(l->dir)))

@@ -37,15 +37,17 @@ typedef struct arrival {
 
 struct clt_uploader {
     clt_remote *remote;
-    clt_remote *apart; /* client for the final texts while `remote` may be busy or ended; NULL: `remote` */
+    clt_remote
+        *texts_client; /* client for the final texts while `remote` may be busy or ended; NULL: `remote` */
     char folder[1024]; /* the run folder */
     double limit;      /* seconds that the end of the run waits; 0: as long as it takes */
     double ending;     /* when that wait began; 0: it has not begun */
     uint64_t mark;     /* identifies the run in the bucket (clt_run_mark) */
-    bool late;         /* it took too long, or was interrupted: requests have been ended */
-    bool leaves;       /* checkpoints took too long: no further one begins, and the final texts are sent */
-    bool claimed;      /* used by the thread only: this run's metrics.jsonl is in the bucket */
-    bool lost;         /* used by the thread only: another run's is there */
+    bool wait_over;    /* it took too long, or was interrupted: requests have been ended */
+    bool
+        checkpoints_late; /* checkpoints took too long: no further one begins, and the final texts are sent */
+    bool wrote_metrics;   /* used by the thread only: this run's metrics.jsonl is in the bucket */
+    bool taken_by_other;  /* used by the thread only: another run's is there */
     clt_thread *thread, *last; /* last: sends the final texts */
     pthread_mutex_t lock;      /* guards the members below */
     pthread_cond_t changed;
@@ -55,13 +57,13 @@ struct clt_uploader {
      * texts are missing there */
     bool warned_stays, warned_covers, warned_lacks;
     clt_upload_queue queue;
-    int64_t uploading;   /* the step whose files are read now; 0: none */
-    double again, pause; /* clt_now() at which failed uploads are retried; seconds of the next pause */
-    bool ends;           /* no more checkpoints will be queued */
-    bool sending;        /* the thread is sending texts, though not the final ones */
-    bool settled, over;  /* settled: the thread has ended; over: the thread for the final texts has ended */
-    clt_error failure;   /* error of the newest failed upload; CLT_OK if no failed upload waits */
-    clt_error texts;     /* error of the newest attempt to send the final texts */
+    int64_t uploading;      /* the step whose files are read now; 0: none */
+    double retry_at, pause; /* clt_now() at which failed uploads are retried; seconds of the next pause */
+    bool ends;              /* no more checkpoints will be queued */
+    bool sending;           /* the thread is sending texts, though not the final ones */
+    bool settled, over; /* settled: the thread has ended; over: the thread for the final texts has ended */
+    clt_error failure;  /* error of the newest failed upload; CLT_OK if no failed upload waits */
+    clt_error texts;    /* error of the newest attempt to send the final texts */
     arrival *arrived;
     size_t n_arrived, capacity;
     clt_str warned; /* a warning that has not been reported yet */
@@ -74,7 +76,7 @@ struct clt_uploader {
 static void warn_once(clt_uploader *u, bool *told, clt_status status, const char *what)
 {
     CLT_LOCKED(&u->lock);
-    if (status != CLT_OK && status != CLT_EINTERRUPTED && !*told && !u->late)
+    if (status != CLT_OK && status != CLT_EINTERRUPTED && !*told && !u->wait_over)
         clt_str_printf(&u->warned, "%s%s: %s", u->warned.text ? "; " : "", what, clt_error_text());
     *told = status != CLT_OK;
     clt_error_clear();
@@ -98,12 +100,12 @@ static clt_status withdraw(clt_uploader *u, int64_t step)
 static clt_status put_texts(clt_uploader *u)
 {
     pthread_mutex_lock(&u->lock);
-    u->sending = !u->leaves;
+    u->sending = !u->checkpoints_late;
     const bool sends = u->sending;
     pthread_mutex_unlock(&u->lock);
     if (!sends)
         CLT_FAIL(CLT_EINTERRUPTED, "the time for the uploads of checkpoints is over");
-    clt_status status = clt_remote_put_texts(u->remote, u->folder, &u->claimed);
+    clt_status status = clt_remote_put_texts(u->remote, u->folder, &u->wrote_metrics);
     pthread_mutex_lock(&u->lock);
     u->sending = false;
     pthread_cond_broadcast(&u->changed);
@@ -114,7 +116,7 @@ static clt_status put_texts(clt_uploader *u)
 /* Uploads the texts. If that fails, a warning says so, and the next upload includes them. */
 static void send_texts(clt_uploader *u)
 {
-    clt_status status = clt_remote_check_mine(u->remote, u->claimed, u->mark, &u->lost);
+    clt_status status = clt_remote_check_mine(u->remote, u->wrote_metrics, u->mark, &u->taken_by_other);
     if (status == CLT_OK)
         status = put_texts(u);
     warn_once(u, &u->warned_lacks, status,
@@ -126,9 +128,9 @@ static void send_texts(clt_uploader *u)
 static clt_status await_final_texts(clt_uploader *u)
 {
     CLT_LOCKED(&u->lock);
-    while (u->leaves && !u->over && !u->late)
+    while (u->checkpoints_late && !u->over && !u->wait_over)
         pthread_cond_wait(&u->changed, &u->lock);
-    if (u->leaves && (!u->over || u->texts.status != CLT_OK))
+    if (u->checkpoints_late && (!u->over || u->texts.status != CLT_OK))
         CLT_FAIL(CLT_EINTERRUPTED, "the time for uploads is over");
     return CLT_OK;
 }
@@ -138,14 +140,15 @@ static clt_status await_final_texts(clt_uploader *u)
 static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder, uint64_t *bytes)
 {
     CLT_SCOPED(clt_file_list) names = {0};
-    CLT_TRY(u->claimed ? clt_remote_check_mine(u->remote, true, u->mark, &u->lost) : put_texts(u));
+    CLT_TRY(u->wrote_metrics ? clt_remote_check_mine(u->remote, true, u->mark, &u->taken_by_other)
+                             : put_texts(u));
     CLT_TRY(clt_folder_names(folder, &names));
     CLT_TRY(withdraw(u, step));
     CLT_TRY(clt_remote_put_step(u->remote, step, folder, &names, bytes));
     send_texts(u);
     CLT_TRY(await_final_texts(u));
-    if (u->lost) /* another run's texts are there: no manifest beside them */
-        CLT_TRY(clt_remote_check_mine(u->remote, u->claimed, u->mark, &u->lost));
+    if (u->taken_by_other) /* another run's texts are there: no manifest beside them */
+        CLT_TRY(clt_remote_check_mine(u->remote, u->wrote_metrics, u->mark, &u->taken_by_other));
     return clt_remote_put_manifest(u->remote, step, folder, bytes);
 }
 
@@ -158,16 +161,16 @@ static void add_due(clt_uploader *u, const clt_due_upload *due)
 }
 
 /* Sets the time of the next attempt after failed uploads. */
-static void pause_uploads(double *again, double *pause)
+static void pause_uploads(double *retry_at, double *pause)
 {
-    *again = clt_now() + *pause;
+    *retry_at = clt_now() + *pause;
     *pause = *pause * 2 < MOST_PAUSE ? *pause * 2 : MOST_PAUSE;
 }
 
 /* Lets the next upload begin immediately. Called with the lock held. */
 static void end_pause(clt_uploader *u)
 {
-    u->again = 0;
+    u->retry_at = 0;
     u->pause = FIRST_PAUSE;
 }
 
@@ -201,7 +204,7 @@ static void note_failure(clt_uploader *u, clt_due_upload *due, const char *path,
     clt_error_take(status, &error);
     if (!clt_is_directory(path))
         forget_failure(u);
-    if (u->late || !clt_is_directory(path))
+    if (u->wait_over || !clt_is_directory(path))
         return;
     if (status != CLT_EINTERRUPTED) { /* otherwise the end of the run has cancelled it */
         if (u->failure.status == CLT_OK)
@@ -259,8 +262,9 @@ static void upload_due(clt_uploader *u, clt_due_upload *due)
 static void upload_steps(clt_uploader *u)
 {
     clt_due_upload due;
-    while (!u->late && !u->leaves && !(u->lost && u->ends) && (!u->ends || u->queue.count > 0)) {
-        const double left = u->again - clt_now();
+    while (!u->wait_over && !u->checkpoints_late && !(u->taken_by_other && u->ends) &&
+           (!u->ends || u->queue.count > 0)) {
+        const double left = u->retry_at - clt_now();
         if (u->queue.count == 0)
             pthread_cond_wait(&u->changed, &u->lock);
         else if (left > 0)
@@ -268,7 +272,7 @@ static void upload_steps(clt_uploader *u)
         else if (clt_upload_queue_take(&u->queue, &due))
             upload_due(u, &due);
         else {
-            pause_uploads(&u->again, &u->pause);
+            pause_uploads(&u->retry_at, &u->pause);
             clt_upload_queue_again(&u->queue);
         }
     }
@@ -293,23 +297,24 @@ static void *upload_all(void *context)
 static void *upload_last(void *context)
 {
     clt_uploader *u = context;
-    clt_remote *remote = u->apart ? u->apart : u->remote;
+    clt_remote *remote = u->texts_client ? u->texts_client : u->remote;
     clt_error error = {.status = CLT_EINTERRUPTED};
-    double again = 0, pause = FIRST_PAUSE;
-    bool claimed = u->claimed, lost = false;
+    double retry_at = 0, pause = FIRST_PAUSE;
+    bool wrote_metrics = u->wrote_metrics, taken_by_other = false;
     pthread_mutex_lock(&u->lock);
-    while (!u->late && error.status != CLT_OK && !lost) {
-        const double left = again - clt_now();
+    while (!u->wait_over && error.status != CLT_OK && !taken_by_other) {
+        const double left = retry_at - clt_now();
         if (left > 0) {
             (void)clt_cond_wait_for(&u->changed, &u->lock, left);
             continue;
         }
         pthread_mutex_unlock(&u->lock);
-        clt_status mine = clt_remote_check_mine(remote, claimed, u->mark, &lost);
-        clt_error_take(mine == CLT_OK ? clt_remote_put_texts(remote, u->folder, &claimed) : mine, &error);
+        clt_status mine = clt_remote_check_mine(remote, wrote_metrics, u->mark, &taken_by_other);
+        clt_error_take(mine == CLT_OK ? clt_remote_put_texts(remote, u->folder, &wrote_metrics) : mine,
+                       &error);
         pthread_mutex_lock(&u->lock);
-        pause_uploads(&again, &pause);
-        if (error.status == CLT_OK || !u->late)
+        pause_uploads(&retry_at, &pause);
+        if (error.status == CLT_OK || !u->wait_over)
             u->texts = error;
     }
     u->over = true;
@@ -323,8 +328,9 @@ static clt_status begin_last(clt_uploader *u, const clt_config *config)
 {
     clt_s3_options storage;
     clt_storage_options(config, &storage);
-    if (u->leaves)
-        CLT_TRY(clt_remote_connect(clt_config_string(config, "checkpoint.upload"), &storage, &u->apart));
+    if (u->checkpoints_late)
+        CLT_TRY(
+            clt_remote_connect(clt_config_string(config, "checkpoint.upload"), &storage, &u->texts_client));
     return clt_thread_start(&u->last, "upload texts", upload_last, u);
 }
 
@@ -448,7 +454,7 @@ void clt_upload_saved(clt_loop *l, const clt_save_result *result)
     if (clt_config_choice(l->options->config, "checkpoint.best") != CLT_BEST_NONE)
         u->queue.best = l->keeper.kept.step;
     add_due(u, &(clt_due_upload){.step = result->step});
-    u->again = 0;
+    u->retry_at = 0;
     pthread_cond_broadcast(&u->changed);
 }
 
@@ -487,15 +493,15 @@ static void limit_wait(clt_uploader *u, const clt_loop *l)
 {
     const double waited = clt_now() - u->ending,
                  share = u->limit * TEXTS_SHARE < TEXTS_SECONDS ? u->limit * TEXTS_SHARE : TEXTS_SECONDS;
-    const bool late = (u->limit > 0 && waited > u->limit) || interrupted(l);
-    const bool leaves = !u->settled && u->limit > 0 && waited > u->limit - share;
-    if ((late && !u->late) || (leaves && !u->leaves && u->sending))
+    const bool wait_over = (u->limit > 0 && waited > u->limit) || interrupted(l);
+    const bool checkpoints_late = !u->settled && u->limit > 0 && waited > u->limit - share;
+    if ((wait_over && !u->wait_over) || (checkpoints_late && !u->checkpoints_late && u->sending))
         clt_s3_cancel(u->remote->s3);
-    if (late && !u->late && u->apart)
-        clt_s3_cancel(u->apart->s3);
-    u->leaves = u->leaves || leaves;
-    u->late = u->late || late;
-    if (u->late || (u->leaves && !u->settled))
+    if (wait_over && !u->wait_over && u->texts_client)
+        clt_s3_cancel(u->texts_client->s3);
+    u->checkpoints_late = u->checkpoints_late || checkpoints_late;
+    u->wait_over = u->wait_over || wait_over;
+    if (u->wait_over || (u->checkpoints_late && !u->settled))
         pthread_cond_broadcast(&u->changed);
 }
 
@@ -503,7 +509,7 @@ static void limit_wait(clt_uploader *u, const clt_loop *l)
  * `last`: waits for checkpoints and final texts. */
 static bool is_through(const clt_uploader *u, bool last)
 {
-    return last ? u->settled && u->over : u->settled || (u->leaves && !u->sending);
+    return last ? u->settled && u->over : u->settled || (u->checkpoints_late && !u->sending);
 }
 
 /* Waits for the uploads, and meanwhile reports those that fail. If that takes too long, or is interrupted,
@@ -556,11 +562,12 @@ static bool finish(clt_loop *l, char *text, size_t size)
     clt_thread_join(CLT_TAKE(u->last));
     clt_upload_look(l);
     const clt_error *failure = u->failure.status != CLT_OK ? &u->failure : &u->texts;
-    const bool failed = failure->status != CLT_OK, late = u->late || (u->leaves && u->queue.count > 0);
+    const bool failed = failure->status != CLT_OK,
+               late = u->wait_over || (u->checkpoints_late && u->queue.count > 0);
     if (!late && !failed)
         return true;
     char why[64] = "";
-    if (u->late && interrupted(l))
+    if (u->wait_over && interrupted(l))
         snprintf(why, sizeof why, "the uploads were interrupted");
     else if (late)
         snprintf(why, sizeof why, "checkpoint.upload_seconds (%g) were too few", u->limit);
@@ -590,7 +597,7 @@ void clt_uploader_close(clt_uploader *u)
     if (!u)
         return;
     clt_remote_close(u->remote);
-    clt_remote_close(u->apart);
+    clt_remote_close(u->texts_client);
     pthread_cond_destroy(&u->changed);
     pthread_mutex_destroy(&u->lock);
     clt_str_free(&u->warned);

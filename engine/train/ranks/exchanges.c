@@ -73,7 +73,7 @@ clt_status clt_exchanges_create(clt_async_shared *shared, int64_t steps, clt_exc
     x->run = shared->run;
     x->n = job->train->n_exchanges;
     x->steps = steps;
-    x->micro_batches = clt_job_most(job);
+    x->micro_batches = clt_job_max_micro_batches(job);
     x->now = -1;
     CLT_TRY(make(x));
     *out = CLT_TAKE(x);

@@ -114,7 +114,7 @@ static void tell_data(const clt_source *source, const clt_config *config, char t
         (void)clt_source_fingerprint(source, text);
 }
 
-static void fill(const clt_run *run, const clt_nearness *near, clt_told_preflight *t)
+static void fill(const clt_run *run, const clt_nearness *near, clt_preflight_message *t)
 {
     const ocl_device_desc *d = ocl_device_describe(run->device);
     const clt_source *train = run->job->train_source, *eval = run->job->eval_source;
@@ -144,7 +144,7 @@ static void fill(const clt_run *run, const clt_nearness *near, clt_told_prefligh
 
 /* --- what is refused --- */
 
-static clt_status same_program(const clt_told_preflight *first, const clt_told_preflight *t, int rank)
+static clt_status same_program(const clt_preflight_message *first, const clt_preflight_message *t, int rank)
 {
     if (t->program == first->program && strcmp(t->version, first->version) == 0)
         return CLT_OK;
@@ -155,7 +155,7 @@ static clt_status same_program(const clt_told_preflight *first, const clt_told_p
              strcmp(t->version, first->version) == 0 ? ", which are different builds" : "");
 }
 
-static clt_status same_data(const clt_told_preflight *first, const clt_told_preflight *t, int rank)
+static clt_status same_data(const clt_preflight_message *first, const clt_preflight_message *t, int rank)
 {
     if (t->samples != first->samples)
         CLT_FAIL(
@@ -171,7 +171,7 @@ static clt_status same_data(const clt_told_preflight *first, const clt_told_pref
 }
 
 /* Devices of one model with the same driver on the same platform, as agreement.c compares them. */
-static bool same_kind(const clt_told_preflight *a, const clt_told_preflight *b)
+static bool same_kind(const clt_preflight_message *a, const clt_preflight_message *b)
 {
     return strcmp(a->platform, b->platform) == 0 && strcmp(a->device, b->device) == 0 &&
            strcmp(a->driver, b->driver) == 0;
@@ -179,26 +179,26 @@ static bool same_kind(const clt_told_preflight *a, const clt_told_preflight *b)
 
 /* True if both are on one GPU: at the same place on the PCI bus, or, if that is unknown, at the same place
  * in the list of one driver. */
-static bool same_gpu(const clt_told_preflight *a, const clt_told_preflight *b)
+static bool same_gpu(const clt_preflight_message *a, const clt_preflight_message *b)
 {
     bool listed = strncmp(a->place, UNKNOWN_PLACE, strlen(UNKNOWN_PLACE)) == 0;
     return a->place[0] && strcmp(a->host, b->host) == 0 && strcmp(a->place, b->place) == 0 &&
            (!listed || same_kind(a, b));
 }
 
-int clt_preflight_on_gpu(const clt_told_preflight *told, int ranks, int rank)
+int clt_preflight_on_gpu(const clt_preflight_message *messages, int ranks, int rank)
 {
     int count = 1;
     for (int r = 0; r < ranks; r++)
-        count += r != rank && same_gpu(&told[r], &told[rank]);
+        count += r != rank && same_gpu(&messages[r], &messages[rank]);
     return count;
 }
 
-static clt_status own_device(const clt_told_preflight *told, int rank)
+static clt_status own_device(const clt_preflight_message *messages, int rank)
 {
-    const clt_told_preflight *t = &told[rank];
+    const clt_preflight_message *t = &messages[rank];
     for (int other = 0; other < rank; other++)
-        if (same_gpu(&told[other], t))
+        if (same_gpu(&messages[other], t))
             CLT_FAIL(CLT_ERANKS,
                      "ranks %d and %d on %s would share the GPU '%s' (%s); start as many ranks on a host as "
                      "it has GPUs, or allow it with parallel.share_devices=true",
@@ -206,13 +206,13 @@ static clt_status own_device(const clt_told_preflight *told, int rank)
     return CLT_OK;
 }
 
-clt_status clt_preflight_refuse(const clt_told_preflight *told, int ranks, bool share_devices)
+clt_status clt_preflight_refuse(const clt_preflight_message *messages, int ranks, bool share_devices)
 {
     for (int r = 1; r < ranks; r++) {
-        CLT_TRY(same_program(&told[0], &told[r], r));
-        CLT_TRY(same_data(&told[0], &told[r], r));
+        CLT_TRY(same_program(&messages[0], &messages[r], r));
+        CLT_TRY(same_data(&messages[0], &messages[r], r));
         if (!share_devices)
-            CLT_TRY(own_device(told, r));
+            CLT_TRY(own_device(messages, r));
     }
     return CLT_OK;
 }
@@ -220,7 +220,7 @@ clt_status clt_preflight_refuse(const clt_told_preflight *told, int ranks, bool 
 /* --- what is said --- */
 
 /* Cores that a rank needs: its share on a CPU device; else some for loader, communication and driver. */
-static int needed_cores(const clt_told_preflight *t)
+static int needed_cores(const clt_preflight_message *t)
 {
     enum { WITH_GPU = 4 };
     int share = t->launcher_cores / (t->local_ranks > 0 ? t->local_ranks : 1);
@@ -228,48 +228,49 @@ static int needed_cores(const clt_told_preflight *t)
 }
 
 /* Warns of devices or drivers that differ. */
-static void tell_kinds(const clt_told_preflight *told, int ranks, clt_str *out)
+static void tell_kinds(const clt_preflight_message *messages, int ranks, clt_str *out)
 {
-    const clt_told_preflight *first = &told[0];
+    const clt_preflight_message *first = &messages[0];
     int other = 1;
     bool exact = true;
-    while (other < ranks && same_kind(&told[other], first))
+    while (other < ranks && same_kind(&messages[other], first))
         other++;
     for (int r = 0; r < ranks; r++)
-        exact = exact && told[r].rounds_correctly;
+        exact = exact && messages[r].rounds_correctly;
     if (other == ranks)
         return;
     clt_str_printf(
         out,
         "the ranks have different devices or drivers: rank 0 on %s has '%s' (%s, driver %s), rank %d "
         "on %s '%s' (%s, %s); a step takes as long as on the slowest of them%s\n",
-        first->host, first->device, first->platform, first->driver, other, told[other].host,
-        told[other].device, told[other].platform, told[other].driver,
+        first->host, first->device, first->platform, first->driver, other, messages[other].host,
+        messages[other].device, messages[other].platform, messages[other].driver,
         exact ? ""
               : "; not all of them round divisions and square roots correctly, so the parameters of "
                 "different ranks may differ in their last bits");
 }
 
-void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *out)
+void clt_preflight_warnings(const clt_preflight_message *messages, int ranks, clt_str *out)
 {
     int bound = 0, shared = 0;
-    tell_kinds(told, ranks, out);
-    while (shared < ranks && clt_preflight_on_gpu(told, ranks, shared) == 1)
+    tell_kinds(messages, ranks, out);
+    while (shared < ranks && clt_preflight_on_gpu(messages, ranks, shared) == 1)
         shared++;
     if (shared < ranks)
         clt_str_printf(out, "%d ranks on %s share the GPU '%s' (%s) and its memory\n",
-                       clt_preflight_on_gpu(told, ranks, shared), told[shared].host, told[shared].device,
-                       told[shared].place);
-    while (bound < ranks && (told[bound].cores == 0 || told[bound].cores >= needed_cores(&told[bound])))
+                       clt_preflight_on_gpu(messages, ranks, shared), messages[shared].host,
+                       messages[shared].device, messages[shared].place);
+    while (bound < ranks &&
+           (messages[bound].cores == 0 || messages[bound].cores >= needed_cores(&messages[bound])))
         bound++;
     if (bound < ranks)
         clt_str_printf(out,
                        "rank %d on %s may use only %d of %d core%s: mpirun binds ranks to cores unless it is "
                        "started with --bind-to none, srun with --cpu-bind=none\n",
-                       bound, told[bound].host, told[bound].cores, told[bound].launcher_cores,
-                       CLT_PLURAL(told[bound].launcher_cores));
+                       bound, messages[bound].host, messages[bound].cores, messages[bound].launcher_cores,
+                       CLT_PLURAL(messages[bound].launcher_cores));
     int far = 0;
-    while (far < ranks && !told[far].far)
+    while (far < ranks && !messages[far].far)
         far++;
     if (far < ranks)
         clt_str_printf(
@@ -277,23 +278,24 @@ void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *
             "rank %d on %s may use no core of NUMA node %d, which its GPU %s is attached to, so all that it "
             "copies crosses a link between nodes: start the ranks in the order of the GPUs, or without "
             "binding (mpirun --bind-to none, srun --cpu-bind=none)\n",
-            far, told[far].host, told[far].node, told[far].place);
+            far, messages[far].host, messages[far].node, messages[far].place);
 }
 
-int clt_preflight_sharing(const clt_told_preflight *told, int ranks, int rank)
+int clt_preflight_sharing(const clt_preflight_message *messages, int ranks, int rank)
 {
     int sharing = 0;
-    if (told[rank].node < 0) /* its node is unknown, so it is not bound */
+    if (messages[rank].node < 0) /* its node is unknown, so it is not bound */
         return 1;
     for (int r = 0; r < ranks; r++)
-        sharing += told[r].node == told[rank].node && strcmp(told[r].host, told[rank].host) == 0;
+        sharing +=
+            messages[r].node == messages[rank].node && strcmp(messages[r].host, messages[rank].host) == 0;
     return sharing;
 }
 
-static void warn(const clt_told_preflight *told, int ranks)
+static void warn(const clt_preflight_message *messages, int ranks)
 {
     CLT_SCOPED(clt_str) lines = {0};
-    clt_preflight_warnings(told, ranks, &lines);
+    clt_preflight_warnings(messages, ranks, &lines);
     for (char *at = lines.text; at && *at;) {
         size_t length = strcspn(at, "\n");
         CLT_WARN("%.*s", (int)length, at);
@@ -303,22 +305,22 @@ static void warn(const clt_told_preflight *told, int ranks)
 
 clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing)
 {
-    CLT_FREED clt_told_preflight *told = NULL;
+    CLT_FREED clt_preflight_message *messages = NULL;
     int ranks = run->ranks.ranks;
     *sharing = 1;
     if (ranks <= 1)
         return CLT_OK;
     CLT_TRY(comm_check_links(run->options->comm));
-    CLT_TRY(clt_alloc(&told, (size_t)ranks, sizeof *told, "table of ranks"));
-    fill(run, near, &told[run->ranks.rank]);
-    CLT_TRY(comm_all_gather(run->options->comm, told, ranks * (int64_t)sizeof *told, (int64_t)sizeof *told,
-                            COMM_U8));
-    CLT_TRY(
-        clt_preflight_refuse(told, ranks, clt_config_bool(run->options->config, "parallel.share_devices")));
+    CLT_TRY(clt_alloc(&messages, (size_t)ranks, sizeof *messages, "table of ranks"));
+    fill(run, near, &messages[run->ranks.rank]);
+    CLT_TRY(comm_all_gather(run->options->comm, messages, ranks * (int64_t)sizeof *messages,
+                            (int64_t)sizeof *messages, COMM_U8));
+    CLT_TRY(clt_preflight_refuse(messages, ranks,
+                                 clt_config_bool(run->options->config, "parallel.share_devices")));
     if (run->ranks.rank == 0)
-        warn(told, ranks);
-    run->on_gpu = clt_preflight_on_gpu(told, ranks, run->ranks.rank);
+        warn(messages, ranks);
+    run->on_gpu = clt_preflight_on_gpu(messages, ranks, run->ranks.rank);
     ocl_device_share(run->device, run->on_gpu);
-    *sharing = clt_preflight_sharing(told, ranks, run->ranks.rank);
+    *sharing = clt_preflight_sharing(messages, ranks, run->ranks.rank);
     return CLT_OK;
 }

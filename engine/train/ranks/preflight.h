@@ -12,7 +12,7 @@
 #include "engine/train/run/run.h"
 
 /* The facts that a rank sends to the others; their layout is the same on all of them. */
-typedef struct clt_told_preflight {
+typedef struct clt_preflight_message {
     char host[64], version[32];
     char platform[OCL_NAME_SIZE], device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE];
     char place[32]; /* place of a GPU: on the PCI bus, or "device 0:0" if that is unknown; "": no GPU */
@@ -23,7 +23,7 @@ typedef struct clt_told_preflight {
     int32_t rounds_correctly;      /* divisions and square roots round correctly if kernels ask for it */
     int32_t cores, launcher_cores; /* cores that this process and its parent may use; 0: not known */
     int32_t node, far;             /* members of clt_nearness; a node of -1: not known */
-} clt_told_preflight;
+} clt_preflight_message;
 
 /* Compares the config: CLT_ERANKS names the first rank whose config is not rank 0's, and a line that
  * differs. Collective. */
@@ -34,11 +34,12 @@ clt_status clt_preflight_config(clt_run *run);
  * Collective. */
 clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing);
 
-/* Pure, for tests. refuse: CLT_ERANKS if `told` shows a mistake. warnings: one a line. sharing: as above. */
-clt_status clt_preflight_refuse(const clt_told_preflight *told, int ranks, bool share_devices);
-void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *out);
-int clt_preflight_sharing(const clt_told_preflight *told, int ranks, int rank);
-int clt_preflight_on_gpu(const clt_told_preflight *told, int ranks,
+/* Pure, for tests. refuse: CLT_ERANKS if `messages` show a mistake. warnings: one a line. sharing: as
+ * above. */
+clt_status clt_preflight_refuse(const clt_preflight_message *messages, int ranks, bool share_devices);
+void clt_preflight_warnings(const clt_preflight_message *messages, int ranks, clt_str *out);
+int clt_preflight_sharing(const clt_preflight_message *messages, int ranks, int rank);
+int clt_preflight_on_gpu(const clt_preflight_message *messages, int ranks,
                          int rank); /* ranks on its GPU; 1: a CPU */
 
 #endif

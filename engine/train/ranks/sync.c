@@ -72,7 +72,7 @@ clt_status clt_sync_share(clt_run *run)
     CLT_TRY(comm_all_reduce(run->options->comm, told, 3, COMM_I64, COMM_MIN));
     if (!told[0] || told[1] != -told[2])
         return CLT_OK;
-    CLT_TRY(comm_memory_create(run->options->comm, bytes, &run->shared));
+    CLT_TRY(comm_memory_create(run->options->comm, bytes, &run->shared_gradients));
     bytes = (int64_t)clt_store_over_offset(layout, CLT_ARENA_PARAM, layout->n_slabs);
     return layout->sharded ? comm_memory_create(run->options->comm, bytes, &run->shared_parameters) : CLT_OK;
 }
@@ -86,7 +86,7 @@ static comm_memory *memory_of(const clt_run *run, const clt_sum *sum, uint64_t *
     if (!clt_sum_arena(run->job->train, sum, &arena))
         return NULL;
     *at = place->offset + clt_store_over_offset(layout, arena, place->slab);
-    return arena == CLT_ARENA_PARAM ? run->shared_parameters : run->shared;
+    return arena == CLT_ARENA_PARAM ? run->shared_parameters : run->shared_gradients;
 }
 
 static part share_of(const clt_sync *s, const sum_place *p)
@@ -175,7 +175,7 @@ static clt_status compare_sums(const clt_sync *s)
     for (size_t k = 0; k < plan->n_exchanges; k++)
         list[s->n + k][0] = (int64_t)plan->exchanges[k].elements;
     list[rows - 1][0] = (int64_t)plan->n_exchanges;
-    list[rows - 1][1] = plan->n_exchanges ? clt_job_most(s->run->job) : 0;
+    list[rows - 1][1] = plan->n_exchanges ? clt_job_max_micro_batches(s->run->job) : 0;
     return comm_check_equal(s->run->options->comm, list, (int64_t)(rows * sizeof *list),
                             "what they sum in a step");
 }

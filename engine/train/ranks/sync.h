@@ -45,8 +45,8 @@ typedef struct clt_sync_result {
 /* The arena that gradients travel in. */
 clt_arena_kind clt_sync_arena(const clt_store_layout *layout);
 /* If the devices of all ranks compute in host memory, and parallel.shared_memory allows it: makes
- * run->shared and, if ranks gather parameters, run->shared_parameters. To be called before the store is
- * made. Collective. */
+ * run->shared_gradients and, if ranks gather parameters, run->shared_parameters. To be called before the
+ * store is made. Collective. */
 clt_status clt_sync_share(struct clt_run *run);
 /* Makes what the sums of the run's training plan need, with host memory for all of them; *out is NULL with
  * one rank. */

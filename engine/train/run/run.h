@@ -43,7 +43,7 @@ typedef struct clt_run {
     clt_feed *feed;
     clt_reporter *reporter;
     /* ranks > 1 on CPU devices: the memory that gradients travel in, which ranks of a host share; or NULL */
-    comm_memory *shared;
+    comm_memory *shared_gradients;
     comm_memory *shared_parameters;           /* the same for parameters, if optimizer state is divided */
     struct clt_sync *sync;                    /* sums over the ranks (sync.h); NULL with one rank */
     struct clt_regression_reader *regression; /* eval_regression.h; NULL: evaluations give no such figures */

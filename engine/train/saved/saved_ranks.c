@@ -20,7 +20,7 @@
 /* A piece that a rank sends to rank 0. */
 typedef struct clt_sent {
     int64_t rank, tensor; /* the sender's rank in the job; number of the tensor */
-    int64_t member;       /* the sender's rank in the group `apart` */
+    int64_t member;       /* the sender's rank in the group `senders` */
     clt_store_piece in;
     int64_t piece; /* on rank 0: number of the piece in its part */
 } clt_sent;
@@ -160,7 +160,7 @@ clt_status clt_saved_ranks_open(clt_run *run, const char *folder, clt_saved_rank
 
 void clt_saved_ranks_close(clt_saved_ranks *r)
 {
-    comm_destroy(r->apart);
+    comm_destroy(r->senders);
     free(r->sent);
     free(r->block);
     *r = (clt_saved_ranks){.writer = -1};
@@ -178,7 +178,7 @@ static clt_status add_sent(clt_saved_ranks *r, const clt_sent *sent)
 /* Lists this rank's pieces of the tensors that are divided among ranks. */
 static clt_status list_own(const clt_run *run, clt_saved_ranks *r, const clt_saved_part *p)
 {
-    clt_sent sent = {.rank = run->ranks.rank, .member = comm_describe(r->apart)->rank};
+    clt_sent sent = {.rank = run->ranks.rank, .member = comm_describe(r->senders)->rank};
     for (int t = 0; t < p->n_tensors; t++) {
         sent.tensor = t;
         for (int64_t k = 0; clt_saved_part_own(run, p, t, k, &sent.in); k++)
@@ -190,17 +190,17 @@ static clt_status list_own(const clt_run *run, clt_saved_ranks *r, const clt_sav
 /* Makes the same list on all members of the group: the pieces of member 1, of member 2 ... */
 static clt_status list_sent(const clt_run *run, clt_saved_ranks *r, const clt_saved_part *p)
 {
-    const comm_info *group = comm_describe(r->apart);
+    const comm_info *group = comm_describe(r->senders);
     for (int member = 1; member < group->ranks; member++) {
         size_t before = r->n_sent;
         if (member == group->rank)
             CLT_TRY(list_own(run, r, p));
         int64_t count = (int64_t)(r->n_sent - before);
-        CLT_TRY(comm_broadcast(r->apart, &count, sizeof count, member));
+        CLT_TRY(comm_broadcast(r->senders, &count, sizeof count, member));
         for (const clt_sent none = {0}; r->n_sent < before + (size_t)count;)
             CLT_TRY(add_sent(r, &none));
         if (count)
-            CLT_TRY(comm_broadcast(r->apart, r->sent + before, count * (int64_t)sizeof *r->sent, member));
+            CLT_TRY(comm_broadcast(r->senders, r->sent + before, count * (int64_t)sizeof *r->sent, member));
     }
     return CLT_OK;
 }
@@ -218,8 +218,8 @@ clt_status clt_saved_ranks_list(clt_run *run, clt_saved_ranks *r, clt_saved_part
     if (r->writers == run->ranks.ranks || !divides(run, p))
         return CLT_OK;
     CLT_TRY(comm_split(run->options->comm, run->ranks.rank == 0 || r->writer < 0 ? 0 : -1, run->ranks.rank,
-                       &r->apart));
-    if (!r->apart)
+                       &r->senders));
+    if (!r->senders)
         return CLT_OK;
     if (run->ranks.rank == 0)
         CLT_WARN(
@@ -258,7 +258,7 @@ static clt_status send_piece(clt_run *run, clt_saved_ranks *r, const clt_saved_p
                              here, bytes));
             compare_block(r, p, (int)sent->tensor, sent->in.at + at, n);
         }
-        CLT_TRY(comm_broadcast(r->apart, here, (int64_t)bytes, (int)sent->member));
+        CLT_TRY(comm_broadcast(r->senders, here, (int64_t)bytes, (int)sent->member));
     }
     return CLT_OK;
 }

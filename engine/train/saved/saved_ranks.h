@@ -17,7 +17,7 @@ typedef struct clt_saved_ranks {
     char tag[CLT_SAVED_TAG]; /* see clt_checkpoint_begin */
     /* number of this rank among the ranks that can write there, -1: it cannot; how many ranks can */
     int writer, writers;
-    comm *apart;           /* group of rank 0 and the ranks that must send it pieces; NULL if not in it */
+    comm *senders;         /* group of rank 0 and the ranks that must send it pieces; NULL if not in it */
     struct clt_sent *sent; /* the pieces that are sent, the same list on all members of the group */
     size_t n_sent, capacity;
     float *block;         /* buffer for the elements being sent */

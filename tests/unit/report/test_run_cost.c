@@ -174,7 +174,7 @@ TEST(the_interval_counts_what_the_user_did_not_end)
 {
     static const struct {
         const char *event, *reason;
-        int cuts; /* interruptions so far, including this end */
+        int unwanted_ends; /* interruptions so far, including this end */
     } ends[] = {{"stopped", "SIGINT", 0},
                 {"end", NULL, 0},
                 {"stopped", "a file STOP in the run folder", 0},
@@ -193,8 +193,8 @@ TEST(the_interval_counts_what_the_user_did_not_end)
             clt_str_printf(&text, "{\"event\":\"%s\",\"step\":%d,\"time\":9,\"reason\":\"%s\"}\n",
                            ends[i].event, i + 1, ends[i].reason ? ends[i].reason : "");
         assert_ok(clt_run_record_load(file_of(text.text), &record));
-        if (ends[i].cuts > 0)
-            near(clt_run_save_interval(record), sqrt(2 * 2 * 100.0 * (i + 1) / ends[i].cuts));
+        if (ends[i].unwanted_ends > 0)
+            near(clt_run_save_interval(record), sqrt(2 * 2 * 100.0 * (i + 1) / ends[i].unwanted_ends));
         else
             assert_true(isnan(clt_run_save_interval(record)));
         clt_run_record_free(record);

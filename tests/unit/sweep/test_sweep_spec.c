@@ -330,14 +330,14 @@ TEST(what_trials_cost_adds_up)
     assert_true(fabs(spent.cost - 10.125) < 1e-12);
     assert_true(fabs(spent.hours - 1.5) < 1e-12);
     clt_sweep_options o = {.budget = 10.125};
-    assert_int_equal(clt_sweep_spent(&o, &spent, CLT_EINTERRUPTED), CLT_EINTERRUPTED);
+    assert_int_equal(clt_sweep_check_budget(&o, &spent, CLT_EINTERRUPTED), CLT_EINTERRUPTED);
     assert_contains(clt_error_text(), "have cost 10.12");
     clt_error_clear();
     o = (clt_sweep_options){.budget = 10.126, .hours = 1.5};
-    assert_int_equal(clt_sweep_spent(&o, &spent, CLT_ECONFIG), CLT_ECONFIG);
+    assert_int_equal(clt_sweep_check_budget(&o, &spent, CLT_ECONFIG), CLT_ECONFIG);
     assert_contains(clt_error_text(), "trained for 1.5 hours");
     clt_error_clear();
     o = (clt_sweep_options){.budget = 10.126, .hours = 1.51};
-    assert_ok(clt_sweep_spent(&o, &spent, CLT_EINTERRUPTED));
-    assert_ok(clt_sweep_spent(&(clt_sweep_options){.budget = 0}, &spent, CLT_EINTERRUPTED));
+    assert_ok(clt_sweep_check_budget(&o, &spent, CLT_EINTERRUPTED));
+    assert_ok(clt_sweep_check_budget(&(clt_sweep_options){.budget = 0}, &spent, CLT_EINTERRUPTED));
 }

@@ -22,7 +22,7 @@ static void near(double got, double want)
  * end of a run, until it is complete. */
 TEST(a_second_counts_once_as_saving)
 {
-    clt_loop l = {.quiet = false};
+    clt_loop l = {.reports = true};
     clt_meter_saving(&l, 100, 102); /* the save begins, and steps continue at 102 ... */
     clt_meter_saving(&l, 101, 105); /* ... but wait for reads until 105, which is known later */
     near(l.meter.saving_s, 5);
@@ -57,20 +57,21 @@ TEST(start_ups_that_were_cut_short_add_up)
     CLT_SCOPED(clt_config) *config = config_of("cost.per_hour=7200"); /* 2 a second */
     const clt_run_options options = {.config = config, .out_dir = test_folder()};
     const double begin = clt_now();
-    clt_loop l = {.options = &options, .meter = {.began = begin - 100}};
+    clt_loop l = {.reports = true, .options = &options, .meter = {.began = begin - 100}};
     assert_ok(clt_lock_acquire(lock, &l.lock));
     assert_ok(clt_startup_begin(&l));
     assert_int_equal(l.meter.starts_cut, 0);
     clt_startup_leave(&l);
     assert_true(clt_file_exists(mark));
     const double first = clt_now() - begin; /* the start-up took no longer */
-    clt_loop second = {.options = &options, .lock = l.lock, .meter = {.began = clt_now() - 10}};
+    clt_loop second = {
+        .reports = true, .options = &options, .lock = l.lock, .meter = {.began = clt_now() - 10}};
     assert_ok(clt_startup_begin(&second));
     assert_int_equal(second.meter.starts_cut, 1);
     assert_true(second.meter.cut_seconds >= 100 && second.meter.cut_seconds <= 100 + first + 1e-5);
     near(second.meter.cut_total, 2 * second.meter.cut_seconds);
     clt_startup_leave(&second);
-    clt_loop third = {.options = &options, .lock = l.lock, .meter = {.began = clt_now()}};
+    clt_loop third = {.reports = true, .options = &options, .lock = l.lock, .meter = {.began = clt_now()}};
     assert_ok(clt_startup_begin(&third));
     assert_int_equal(third.meter.starts_cut, 2);
     assert_true(third.meter.cut_seconds >= 110);
@@ -78,14 +79,15 @@ TEST(start_ups_that_were_cut_short_add_up)
     /* a start-up that reaches its first step takes over the sums */
     clt_startup_over(&third);
     assert_false(clt_file_exists(mark));
-    clt_loop fourth = {.options = &options, .lock = l.lock, .meter = {.began = clt_now()}};
+    clt_loop fourth = {.reports = true, .options = &options, .lock = l.lock, .meter = {.began = clt_now()}};
     assert_ok(clt_startup_begin(&fourth));
     assert_int_equal(fourth.meter.starts_cut, 0);
     clt_startup_over(&fourth);
     /* a damaged file says nothing */
     static const char *const texts[] = {"", "{", "7", "{\"count\":-1,\"seconds\":\"x\",\"cost\":1e300}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        clt_loop damaged = {.options = &options, .lock = l.lock, .meter = {.began = clt_now()}};
+        clt_loop damaged = {
+            .reports = true, .options = &options, .lock = l.lock, .meter = {.began = clt_now()}};
         assert_ok(clt_file_write(mark, texts[i], strlen(texts[i])));
         assert_ok(clt_startup_begin(&damaged));
         assert_true(damaged.meter.starts_cut == 0 && damaged.meter.cut_total == 0);
@@ -102,7 +104,7 @@ TEST(nothing_is_noted_without_a_price_or_a_run)
     snprintf(lock, sizeof lock, "%s/lock", test_folder());
     CLT_SCOPED(clt_config) *free_of = config_of("cost.per_hour=0"), *priced = config_of("cost.per_hour=1");
     clt_run_options options = {.config = free_of, .out_dir = test_folder()};
-    clt_loop l = {.options = &options};
+    clt_loop l = {.reports = true, .options = &options};
     assert_ok(clt_lock_acquire(lock, &l.lock));
     assert_ok(clt_startup_begin(&l));
     assert_false(clt_file_exists(mark));

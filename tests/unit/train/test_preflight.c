@@ -10,11 +10,11 @@
 #define RANKS 4
 
 /* Two hosts with two GPUs each, 32 cores a host. */
-static void make(clt_told_preflight *told)
+static void make(clt_preflight_message *messages)
 {
-    memset(told, 0, RANKS * sizeof *told);
+    memset(messages, 0, RANKS * sizeof *messages);
     for (int r = 0; r < RANKS; r++) {
-        clt_told_preflight *t = &told[r];
+        clt_preflight_message *t = &messages[r];
         (void)snprintf(t->host, sizeof t->host, "node%d", r / 2);
         (void)snprintf(t->version, sizeof t->version, "1.2.3");
         (void)snprintf(t->platform, sizeof t->platform, "Platform");
@@ -30,9 +30,9 @@ static void make(clt_told_preflight *told)
     }
 }
 
-static void refused(const clt_told_preflight *told, bool share, const char *what)
+static void refused(const clt_preflight_message *messages, bool share, const char *what)
 {
-    clt_status status = clt_preflight_refuse(told, RANKS, share);
+    clt_status status = clt_preflight_refuse(messages, RANKS, share);
     if (!what) {
         assert_ok(status);
         return;
@@ -44,63 +44,64 @@ static void refused(const clt_told_preflight *told, bool share, const char *what
 
 TEST(ranks_that_differ_are_named)
 {
-    clt_told_preflight told[RANKS];
-    make(told);
-    refused(told, false, NULL);
-    told[2].program = 8;
-    refused(told, false, "rank 2 on node1 runs a different build of cltrain than rank 0 on node0");
-    make(told);
-    (void)snprintf(told[3].version, sizeof told[3].version, "1.2.4");
+    clt_preflight_message messages[RANKS];
+    make(messages);
+    refused(messages, false, NULL);
+    messages[2].program = 8;
+    refused(messages, false, "rank 2 on node1 runs a different build of cltrain than rank 0 on node0");
+    make(messages);
+    (void)snprintf(messages[3].version, sizeof messages[3].version, "1.2.4");
     refused(
-        told, false,
+        messages, false,
         "rank 3 on node1 runs a different build of cltrain than rank 0 on node0: versions 1.2.4 and 1.2.3");
-    make(told);
-    told[1].samples = 499;
+    make(messages);
+    messages[1].samples = 499;
     refused(
-        told, false,
+        messages, false,
         "rank 1 on node0 reads other data than rank 0 on node0: 499 training samples, and rank 0 has 500");
-    make(told);
-    told[1].data[3] = 'x';
-    refused(told, false, "the content of the training data differs");
-    make(told);
-    (void)snprintf(told[3].eval_data, sizeof told[3].eval_data, "0");
-    refused(told, true,
+    make(messages);
+    messages[1].data[3] = 'x';
+    refused(messages, false, "the content of the training data differs");
+    make(messages);
+    (void)snprintf(messages[3].eval_data, sizeof messages[3].eval_data, "0");
+    refused(messages, true,
             "rank 3 on node1 reads other data than rank 0 on node0: the content of the evaluation data");
 }
 
 TEST(a_gpu_is_for_one_rank)
 {
-    clt_told_preflight told[RANKS];
-    make(told);
-    memcpy(told[3].place, told[2].place, sizeof told[3].place);
-    refused(told, false, "ranks 2 and 3 on node1 would share the GPU 'GPU model' (0000:30:00.0)");
-    refused(told, true, NULL);
-    assert_int_equal(clt_preflight_on_gpu(told, RANKS, 1), 1);
-    assert_int_equal(clt_preflight_on_gpu(told, RANKS, 3), 2);
+    clt_preflight_message messages[RANKS];
+    make(messages);
+    memcpy(messages[3].place, messages[2].place, sizeof messages[3].place);
+    refused(messages, false, "ranks 2 and 3 on node1 would share the GPU 'GPU model' (0000:30:00.0)");
+    refused(messages, true, NULL);
+    assert_int_equal(clt_preflight_on_gpu(messages, RANKS, 1), 1);
+    assert_int_equal(clt_preflight_on_gpu(messages, RANKS, 3), 2);
     /* Two drivers number their devices in the same way. */
     for (int r = 2; r < RANKS; r++)
-        (void)snprintf(told[r].place, sizeof told[r].place, "device 0:0");
-    refused(told, false, "ranks 2 and 3 on node1 would share the GPU 'GPU model' (device 0:0)");
-    (void)snprintf(told[3].device, sizeof told[3].device, "other model");
-    refused(told, false, NULL);
-    assert_int_equal(clt_preflight_on_gpu(told, RANKS, 3), 1);
-    memcpy(told[3].device, told[2].device, sizeof told[3].device);
-    assert_int_equal(clt_preflight_on_gpu(told, RANKS, 3), 2);
-    (void)snprintf(told[3].platform, sizeof told[3].platform, "Other"); /* with its own list of devices */
-    refused(told, false, NULL);
-    assert_int_equal(clt_preflight_on_gpu(told, RANKS, 3), 1);
+        (void)snprintf(messages[r].place, sizeof messages[r].place, "device 0:0");
+    refused(messages, false, "ranks 2 and 3 on node1 would share the GPU 'GPU model' (device 0:0)");
+    (void)snprintf(messages[3].device, sizeof messages[3].device, "other model");
+    refused(messages, false, NULL);
+    assert_int_equal(clt_preflight_on_gpu(messages, RANKS, 3), 1);
+    memcpy(messages[3].device, messages[2].device, sizeof messages[3].device);
+    assert_int_equal(clt_preflight_on_gpu(messages, RANKS, 3), 2);
+    (void)snprintf(messages[3].platform, sizeof messages[3].platform,
+                   "Other"); /* with its own list of devices */
+    refused(messages, false, NULL);
+    assert_int_equal(clt_preflight_on_gpu(messages, RANKS, 3), 1);
     for (int r = 0; r < RANKS; r++) { /* CPUs are shared */
-        told[r].place[0] = '\0';
-        told[r].is_cpu = 1;
-        assert_int_equal(clt_preflight_on_gpu(told, RANKS, r), 1);
+        messages[r].place[0] = '\0';
+        messages[r].is_cpu = 1;
+        assert_int_equal(clt_preflight_on_gpu(messages, RANKS, r), 1);
     }
-    refused(told, false, NULL);
+    refused(messages, false, NULL);
 }
 
-static void warned(const clt_told_preflight *told, const char *first, const char *second)
+static void warned(const clt_preflight_message *messages, const char *first, const char *second)
 {
     CLT_SCOPED(clt_str) out = {0};
-    clt_preflight_warnings(told, RANKS, &out);
+    clt_preflight_warnings(messages, RANKS, &out);
     int lines = 0;
     for (const char *at = out.text; at && (at = strchr(at, '\n')); at++)
         lines++;
@@ -113,51 +114,52 @@ static void warned(const clt_told_preflight *told, const char *first, const char
 
 TEST(what_makes_ranks_slow_is_said_once)
 {
-    clt_told_preflight told[RANKS];
-    make(told);
-    warned(told, NULL, NULL);
-    (void)snprintf(told[2].driver, sizeof told[2].driver, "551.0");
-    (void)snprintf(told[3].driver, sizeof told[3].driver, "552.0");
-    warned(told,
+    clt_preflight_message messages[RANKS];
+    make(messages);
+    warned(messages, NULL, NULL);
+    (void)snprintf(messages[2].driver, sizeof messages[2].driver, "551.0");
+    (void)snprintf(messages[3].driver, sizeof messages[3].driver, "552.0");
+    warned(messages,
            "rank 0 on node0 has 'GPU model' (Platform, driver 550.1), rank 2 on node1 'GPU model' (Platform, "
            "551.0)",
            NULL);
-    warned(told, "a step takes as long as on the slowest of them\n", NULL);
-    told[3].rounds_correctly = 0;
-    warned(told, "not all of them round divisions and square roots correctly", NULL);
-    (void)snprintf(told[2].driver, sizeof told[2].driver, "550.1");
-    (void)snprintf(told[3].driver, sizeof told[3].driver, "550.1");
-    warned(told, NULL, NULL);
-    (void)snprintf(told[3].platform, sizeof told[3].platform, "Other"); /* another compiler */
-    warned(told, "'GPU model' (Platform, driver 550.1), rank 3 on node1 'GPU model' (Other, 550.1)", NULL);
-    warned(told, "not all of them round divisions and square roots correctly", NULL);
-    told[1].cores = told[3].cores = 1;
-    warned(told, "different devices or drivers", "rank 1 on node0 may use only 1 of 32 cores");
-    make(told);
-    told[1].cores = 4; /* enough beside a GPU, */
-    warned(told, NULL, NULL);
-    told[1].is_cpu = 1; /* less than half of the host */
-    warned(told, "rank 1 on node0 may use only 4 of 32 cores", NULL);
-    told[1].cores = 0; /* not known */
-    warned(told, NULL, NULL);
-    make(told);
-    told[3].rounds_correctly = 0; /* does not matter for equal devices */
-    memcpy(told[3].place, told[2].place, sizeof told[3].place);
-    warned(told, "2 ranks on node1 share the GPU 'GPU model' (0000:30:00.0) and its memory\n", NULL);
-    make(told);
-    told[2].far = told[3].far = 1;
-    told[2].node = 1;
-    warned(told, "rank 2 on node1 may use no core of NUMA node 1, which its GPU 0000:30:00.0 is attached to",
+    warned(messages, "a step takes as long as on the slowest of them\n", NULL);
+    messages[3].rounds_correctly = 0;
+    warned(messages, "not all of them round divisions and square roots correctly", NULL);
+    (void)snprintf(messages[2].driver, sizeof messages[2].driver, "550.1");
+    (void)snprintf(messages[3].driver, sizeof messages[3].driver, "550.1");
+    warned(messages, NULL, NULL);
+    (void)snprintf(messages[3].platform, sizeof messages[3].platform, "Other"); /* another compiler */
+    warned(messages, "'GPU model' (Platform, driver 550.1), rank 3 on node1 'GPU model' (Other, 550.1)",
            NULL);
+    warned(messages, "not all of them round divisions and square roots correctly", NULL);
+    messages[1].cores = messages[3].cores = 1;
+    warned(messages, "different devices or drivers", "rank 1 on node0 may use only 1 of 32 cores");
+    make(messages);
+    messages[1].cores = 4; /* enough beside a GPU, */
+    warned(messages, NULL, NULL);
+    messages[1].is_cpu = 1; /* less than half of the host */
+    warned(messages, "rank 1 on node0 may use only 4 of 32 cores", NULL);
+    messages[1].cores = 0; /* not known */
+    warned(messages, NULL, NULL);
+    make(messages);
+    messages[3].rounds_correctly = 0; /* does not matter for equal devices */
+    memcpy(messages[3].place, messages[2].place, sizeof messages[3].place);
+    warned(messages, "2 ranks on node1 share the GPU 'GPU model' (0000:30:00.0) and its memory\n", NULL);
+    make(messages);
+    messages[2].far = messages[3].far = 1;
+    messages[2].node = 1;
+    warned(messages,
+           "rank 2 on node1 may use no core of NUMA node 1, which its GPU 0000:30:00.0 is attached to", NULL);
 }
 
 TEST(ranks_near_a_node_are_counted)
 {
-    clt_told_preflight told[RANKS];
-    make(told);
-    told[1].node = 1;
+    clt_preflight_message messages[RANKS];
+    make(messages);
+    messages[1].node = 1;
     for (int r = 0; r < RANKS; r++)
-        assert_int_equal(clt_preflight_sharing(told, RANKS, r), r < 2 ? 1 : 2);
-    told[2].node = told[3].node = -1;
-    assert_int_equal(clt_preflight_sharing(told, RANKS, 2), 1);
+        assert_int_equal(clt_preflight_sharing(messages, RANKS, r), r < 2 ? 1 : 2);
+    messages[2].node = messages[3].node = -1;
+    assert_int_equal(clt_preflight_sharing(messages, RANKS, 2), 1);
 }

@@ -113,7 +113,7 @@ static bool begins(const clt_entities *e, int32_t before, int32_t label)
 
 /* Advances to a word. Returns the type of the entity that ends before this word, or OUTSIDE; *first: the
  * entity's first word. */
-static int32_t go_on(const clt_entities *e, clt_entity_end *at, int32_t label, int64_t *first)
+static int32_t advance(const clt_entities *e, clt_entity_end *at, int32_t label, int64_t *first)
 {
     int32_t type = type_of(e, at->label);
     bool next = begins(e, at->label, label);
@@ -127,8 +127,8 @@ static int32_t go_on(const clt_entities *e, clt_entity_end *at, int32_t label, i
 void clt_entities_word(clt_entities *e, int32_t label, int32_t guess)
 {
     int64_t begin, guessed_begin;
-    int32_t type = go_on(e, &e->data, label, &begin);
-    int32_t guessed = go_on(e, &e->guess, guess, &guessed_begin);
+    int32_t type = advance(e, &e->data, label, &begin);
+    int32_t guessed = advance(e, &e->guess, guess, &guessed_begin);
     e->word++;
     if (type != OUTSIDE)
         e->there[type]++;

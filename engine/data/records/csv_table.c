@@ -94,7 +94,7 @@ static clt_status take_cells(clt_csv_table *t, char *text)
         t->columns = (int)columns;
     if (columns != t->columns)
         CLT_FAIL(CLT_EDATA, "it has %lld cell%s, and %s has %d", (long long)columns, CLT_PLURAL(columns),
-                 t->first ? t->first : "the first line", t->columns);
+                 t->expected_from ? t->expected_from : "the first line", t->columns);
     return CLT_OK;
 }
 

@@ -15,10 +15,11 @@
 
 /* A whole file, cut into cells. */
 typedef struct clt_csv_table {
-    const char *path;  /* name of the file for messages; NULL: messages name no place */
-    const char *first; /* for messages: what gives the expected number of cells; NULL: the first line */
-    bool plain;        /* quotes are ordinary characters */
-    char *text;        /* the cells point into it */
+    const char *path; /* name of the file for messages; NULL: messages name no place */
+    const char
+        *expected_from; /* for messages: what gives the expected number of cells; NULL: the first line */
+    bool plain;         /* quotes are ordinary characters */
+    char *text;         /* the cells point into it */
     size_t size;
     clt_hash64_state content;
     char separator;

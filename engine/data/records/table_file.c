@@ -27,7 +27,7 @@ static clt_csv_table table_of(const table_about *about)
     return (clt_csv_table){.separator = about->separator,
                            .plain = about->plain,
                            .columns = about->columns,
-                           .first = about->given ? "data.column_names" : NULL};
+                           .expected_from = about->given ? "data.column_names" : NULL};
 }
 
 /* --- the rows of a file --- */

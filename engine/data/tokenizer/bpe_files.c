@@ -106,7 +106,7 @@ static clt_status put_wordpiece(loading *l)
         CLT_FAIL(CLT_EDATA, "reading '%s': the vocabulary lacks '%.60s', which unknown words become", l->path,
                  l->unknown);
     t->role[CLT_TOKEN_UNKNOWN] = id;
-    t->rules.wordpiece.other = (uint32_t)id;
+    t->rules.wordpiece.unknown_id = (uint32_t)id;
     return CLT_OK;
 }
 
@@ -392,7 +392,7 @@ static clt_status describe(clt_tokenizer *t, const char *path)
                                       : sentence ? "SentencePiece BPE"
                                                  : "BPE",
                                       t->vocab, path);
-    if (sentence && t->rules.sentence.other == CLT_NO_TOKEN && !clt_sentence_all_bytes(t))
+    if (sentence && t->rules.sentence.unknown_id == CLT_NO_TOKEN && !clt_sentence_all_bytes(t))
         CLT_WARN_ONCE("tokenizer '%s': it has neither an unknown token nor a token for each byte, so "
                       "characters without a token are removed from texts",
                       path);

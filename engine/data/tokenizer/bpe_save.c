@@ -306,7 +306,7 @@ static void write_wordpiece(const clt_tokenizer *t, clt_json_writer *w, clt_str 
 {
     clt_jw_kobject(w, "model");
     clt_jw_kstring(w, "type", "WordPiece");
-    letters(t, &t->tokens[t->rules.wordpiece.other], name);
+    letters(t, &t->tokens[t->rules.wordpiece.unknown_id], name);
     clt_jw_kstring(w, "unk_token", name->text);
     clt_jw_kstring(w, "continuing_subword_prefix", CLT_PIECE_PREFIX);
     clt_jw_kint(w, "max_input_chars_per_word", t->rules.wordpiece.most);
@@ -368,8 +368,8 @@ static void write_model(const clt_tokenizer *t, clt_json_writer *w, clt_str *nam
     clt_jw_kstring(w, "type", "BPE");
     for (int i = 0; i < 3; i++)
         clt_jw_knull(w, absent[i]);
-    if (s->on && s->other != CLT_NO_TOKEN) {
-        letters(t, &t->tokens[s->other], name);
+    if (s->on && s->unknown_id != CLT_NO_TOKEN) {
+        letters(t, &t->tokens[s->unknown_id], name);
         clt_jw_kstring(w, "unk_token", name->text);
     } else {
         clt_jw_knull(w, "unk_token");

@@ -45,7 +45,7 @@ static clt_status add_word(void *context, const char *word, size_t size)
     CLT_TRY(clt_grow(&r->out->range, &r->out->capacity, r->ids->count, sizeof *r->out->range, "ranges"));
     for (size_t i = before; i < r->ids->count; i++) {
         uint32_t bytes = clt_tokenizer_text_bytes(r->tokenizer, r->ids->id[i]);
-        bool whole = r->ids->id[i] == r->tokenizer->rules.wordpiece.other || bytes == 0;
+        bool whole = r->ids->id[i] == r->tokenizer->rules.wordpiece.unknown_id || bytes == 0;
         size_t next = whole || at + bytes > end ? end : at + bytes;
         r->out->range[i] = (clt_text_range){r->from[at], character_end(r, r->from[next - 1])};
         at = next < end ? next : end - 1;

@@ -264,12 +264,12 @@ static void hash_rules(const clt_tokenizer *t, clt_hash64_state *state)
         clt_hash64_add(state, r->after.id, (size_t)r->after.count * sizeof r->after.id[0]);
     }
     const clt_wordpiece *w = &r->wordpiece;
-    uint32_t pieces[] = {w->on, w->clean, w->chinese, w->strip, w->lower, w->most, w->other};
+    uint32_t pieces[] = {w->on, w->clean, w->chinese, w->strip, w->lower, w->most, w->unknown_id};
     if (w->on)
         clt_hash64_add(state, pieces, sizeof pieces);
     const clt_sentence *s = &r->sentence;
-    uint32_t letters[] = {s->normal,        s->split, s->fallback, s->fuse, s->other, (uint32_t)s->prepend,
-                          (uint32_t)s->drop};
+    uint32_t letters[] = {
+        s->normal, s->split, s->fallback, s->fuse, s->unknown_id, (uint32_t)s->prepend, (uint32_t)s->drop};
     if (s->on)
         clt_hash64_add(state, letters, sizeof letters);
     for (uint32_t i = 0; i < t->n_added; i++) {

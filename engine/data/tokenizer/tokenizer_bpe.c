@@ -93,11 +93,11 @@ size_t clt_merge_symbols(const clt_tokenizer *t, uint32_t *id, size_t n, size_t 
         if (rank[best] == NO_MERGE)
             break;
         id[best] = joined[best];
-        size_t behind = n - best - 2; /* number of symbols after the merged pair */
-        memmove(id + best + 1, id + best + 2, behind * sizeof *id);
-        if (behind > 1) {
-            memmove(rank + best + 1, rank + best + 2, (behind - 1) * sizeof *rank);
-            memmove(joined + best + 1, joined + best + 2, (behind - 1) * sizeof *joined);
+        size_t after = n - best - 2; /* number of symbols after the merged pair */
+        memmove(id + best + 1, id + best + 2, after * sizeof *id);
+        if (after > 1) {
+            memmove(rank + best + 1, rank + best + 2, (after - 1) * sizeof *rank);
+            memmove(joined + best + 1, joined + best + 2, (after - 1) * sizeof *joined);
         }
         n--;
         if (best > 0)

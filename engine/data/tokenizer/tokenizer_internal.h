@@ -61,14 +61,14 @@ typedef struct clt_around {
  * "##". */
 #define CLT_PIECE_PREFIX "##"
 typedef struct clt_wordpiece {
-    bool on;          /* the tokenizer is a WordPiece; merges and the rules of BPE are then not used */
-    bool clean;       /* control characters are dropped, and white space becomes spaces */
-    bool chinese;     /* each Chinese character is a word */
-    bool strip;       /* letters lose their accents */
-    bool lower;       /* letters become lower case */
-    uint32_t most;    /* limit of characters in a word; a longer word is unknown */
-    uint32_t other;   /* id of an unknown word */
-    uint32_t longest; /* size of the longest token, in bytes */
+    bool on;             /* the tokenizer is a WordPiece; merges and the rules of BPE are then not used */
+    bool clean;          /* control characters are dropped, and white space becomes spaces */
+    bool chinese;        /* each Chinese character is a word */
+    bool strip;          /* letters lose their accents */
+    bool lower;          /* letters become lower case */
+    uint32_t most;       /* limit of characters in a word; a longer word is unknown */
+    uint32_t unknown_id; /* id of an unknown word */
+    uint32_t longest;    /* size of the longest token, in bytes */
 } clt_wordpiece;
 
 /* SentencePiece's BPE (tokenizer_sentence.c). CLT_SPACE_LETTER represents a space in the vocabulary. */
@@ -83,10 +83,10 @@ typedef struct clt_sentence {
         /* a normalizer replaces spaces before `normalized` added tokens are found; else a Metaspace replaces
          * them */
         normal;
-    bool split;     /* the rules begin a word at each space */
-    bool fallback;  /* a character without a token is encoded as its bytes, with tokens like <0x0A> */
-    bool fuse;      /* a run of unknown characters becomes one unknown token */
-    uint32_t other; /* id of the unknown token; CLT_NO_TOKEN: unknown characters are dropped */
+    bool split;          /* the rules begin a word at each space */
+    bool fallback;       /* a character without a token is encoded as its bytes, with tokens like <0x0A> */
+    bool fuse;           /* a run of unknown characters becomes one unknown token */
+    uint32_t unknown_id; /* id of the unknown token; CLT_NO_TOKEN: unknown characters are dropped */
     clt_prepend prepend;
     clt_drop drop;
     /* no merge joins a space to a preceding character that is not a space; set by clt_tokenizer_ready */

@@ -146,14 +146,14 @@ static clt_status read_sentence_model(clt_tokenizer_loading *l, const clt_json *
     const clt_json *unknown = clt_json_given(model, "unk_token");
     s->fallback = clt_json_flag(model, "byte_fallback", false);
     s->fuse = clt_json_flag(model, "fuse_unk", false);
-    s->other = CLT_NO_TOKEN;
+    s->unknown_id = CLT_NO_TOKEN;
     if (!unknown)
         return CLT_OK;
     int64_t id;
     const clt_json *entry = clt_json_get(clt_json_get(model, "vocab"), clt_json_string(unknown));
     if (!clt_json_int_within(entry, 0, CLT_TOKENIZER_MAX_VOCAB - 1, &id))
         return clt_tokenizer_refuse(l->doc, unknown, "a model.unk_token that the vocabulary lacks");
-    s->other = (uint32_t)id;
+    s->unknown_id = (uint32_t)id;
     return CLT_OK;
 }
 

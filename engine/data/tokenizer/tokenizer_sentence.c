@@ -91,13 +91,13 @@ size_t clt_sentence_symbols(const clt_tokenizer *t, const char *word, size_t siz
             continue;
         }
         if (unknown && (found != CLT_NO_TOKEN || !how->fuse))
-            id[n++] = how->other;
-        unknown = found == CLT_NO_TOKEN && how->other != CLT_NO_TOKEN;
+            id[n++] = how->unknown_id;
+        unknown = found == CLT_NO_TOKEN && how->unknown_id != CLT_NO_TOKEN;
         if (found != CLT_NO_TOKEN)
             id[n++] = found;
     }
     if (unknown)
-        id[n++] = how->other;
+        id[n++] = how->unknown_id;
     return n;
 }
 

@@ -202,6 +202,6 @@ clt_status clt_wordpiece_encode(const clt_tokenizer *t, const char *word, size_t
         out->id[out->count++] = id;
     }
     if (out->count == first)
-        out->id[out->count++] = how->other;
+        out->id[out->count++] = how->unknown_id;
     return CLT_OK;
 }

@@ -197,7 +197,8 @@ static int direction_of(const clt_nifti_space *s, int j, bool *up)
 
 /* Orders the axes right, front, head, and flips the axes that point in the opposite direction. `corner`: the
  * centre of the voxel that is then the first. */
-static void stand_up(const clt_nifti_space *s, const int64_t size[3], double column[3][3], double corner[3])
+static void to_standard_axes(const clt_nifti_space *s, const int64_t size[3], double column[3][3],
+                             double corner[3])
 {
     memcpy(corner, s->first, 3 * sizeof *corner);
     for (int j = 0; j < 3; j++) {
@@ -256,8 +257,8 @@ bool clt_nifti_space_differs(const clt_nifti_space *s, const clt_nifti_space *o,
     const char *between = used ? ", " : "";
     bool alike = turned || strcmp(s->axes, o->axes) == 0;
     const double *place_s = turned ? corner_a : s->first, *place_o = turned ? corner_b : o->first;
-    stand_up(s, size, a, corner_a);
-    stand_up(o, size, b, corner_b);
+    to_standard_axes(s, size, a, corner_a);
+    to_standard_axes(o, size, b, corner_b);
     if (!alike)
         used +=
             (size_t)snprintf(text + used, room - used, "%saxes %s instead of %s", between, o->axes, s->axes);

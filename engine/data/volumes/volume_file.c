@@ -12,8 +12,8 @@
 #include "engine/data/arrays/source_npy.h"
 #include "engine/files/fileio.h"
 
-#define BEHIND_VOXELS 65536 /* number of bytes that a packed file may have after its last voxel */
-#define NEARLY_WHOLE 1e-3   /* largest distance of a mask's voxel from a whole number */
+#define AFTER_VOXELS 65536 /* number of bytes that a packed file may have after its last voxel */
+#define NEARLY_WHOLE 1e-3  /* largest distance of a mask's voxel from a whole number */
 
 static const char *const volume_ends[] = {".nii",    ".nii.gz", ".npy",    ".hdr",
                                           ".hdr.gz", ".img",    ".img.gz", NULL};
@@ -247,7 +247,7 @@ static clt_status open_one(clt_volume *v, const char *path, const char *key)
     }
     CLT_TRY(read_header(v, path, &voxels));
     CLT_TRY(clt_nifti_bytes(&v->header, path, &bytes));
-    CLT_TRY(clt_array_file_open_at_most(&v->array, voxels, key, bytes + BEHIND_VOXELS));
+    CLT_TRY(clt_array_file_open_at_most(&v->array, voxels, key, bytes + AFTER_VOXELS));
     return clt_nifti_describe(&v->header, 5, &v->array);
 }
 

@@ -19,11 +19,11 @@ typedef struct update_style {
     bool exact;           /* see clt_update_order */
     uint64_t norm_chunks; /* chunks in one partial sum of the norm */
     uint64_t span;        /* partial sums that one item or group adds up in the second stage */
-    uint64_t direct;      /* with at most this many partial sums the second stage is skipped */
+    uint64_t max_direct;  /* with at most this many partial sums the second stage is skipped */
 } update_style;
 
-static const update_style lane_style = {.norm_chunks = 1, .span = 256, .direct = 512};
-static const update_style group_style = {.group = true, .norm_chunks = 8, .span = 1024, .direct = 1024};
+static const update_style lane_style = {.norm_chunks = 1, .span = 256, .max_direct = 512};
+static const update_style group_style = {.group = true, .norm_chunks = 8, .span = 1024, .max_direct = 1024};
 
 /* The properties of a kernel of the update, apart from its style. */
 enum {
@@ -140,7 +140,7 @@ static void emit_spans(const clt_plan *plan, ocl_emitter *e, const update_style 
                        uint64_t *count)
 {
     uint64_t spans = clt_div_up(*count, style->span);
-    if (*count <= style->direct)
+    if (*count <= style->max_direct)
         return;
     int32_t span = ocl_workspace(e, CLT_F32, spans, "norm spans");
     begin(e, plan, style, "update_span", 0);

@@ -49,7 +49,7 @@ void clt_moments_pass(const clt_plan *plan, const clt_work *work, clt_call *call
     if (plan->n_moments == 0 || work->kind != CLT_WORK_FORWARD || work->again)
         return;
     if (node->n_out > 0 && plan->moments[node->out[0]].wanted)
-        call->moments = &plan->moments[node->out[0]].made;
-    if (takes_moments(plan, work) && plan->moments[node->in[0]].made.blocks > 0)
-        call->moments_of_input = &plan->moments[node->in[0]].made;
+        call->moments = &plan->moments[node->out[0]].moments;
+    if (takes_moments(plan, work) && plan->moments[node->in[0]].moments.blocks > 0)
+        call->moments_of_input = &plan->moments[node->in[0]].moments;
 }

@@ -206,7 +206,7 @@ typedef struct clt_work {
  * moments that were made. */
 typedef struct clt_made_moments {
     bool wanted;
-    ocl_moments made;
+    ocl_moments moments;
 } clt_made_moments;
 
 typedef enum clt_place_kind { CLT_PLACE_NONE, CLT_PLACE_PLAN, CLT_PLACE_STORE } clt_place_kind;

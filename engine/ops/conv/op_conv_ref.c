@@ -6,18 +6,18 @@
 #include "engine/ops/case.h"
 #include "engine/ops/spatial/spatial.h"
 
-typedef enum what { TO_RESULT, TO_IMAGE, TO_WEIGHT } what;
+typedef enum target { TO_RESULT, TO_IMAGE, TO_WEIGHT } target;
 
-typedef struct direct {
+typedef struct convolution {
     clt_spatial s; /* s.channels: of the image */
     int64_t results, groups;
     double *image, *weight, *result;
-    what to;
-} direct;
+    target to;
+} convolution;
 
 /* For one position of the result and one pair of channels: adds the product for each element of the window
  * to the tensor that `to` names. */
-static void add_window(const direct *d, int64_t n, int64_t k, int64_t c, const int64_t o[3])
+static void add_window(const convolution *d, int64_t n, int64_t k, int64_t c, const int64_t o[3])
 {
     const clt_spatial *s = &d->s;
     int64_t per_group = s->channels / d->groups, t = 0;
@@ -41,7 +41,7 @@ static void add_window(const direct *d, int64_t n, int64_t k, int64_t c, const i
             }
 }
 
-static void add_all(const direct *d)
+static void add_all(const convolution *d)
 {
     const clt_spatial *s = &d->s;
     int64_t per_group = s->channels / d->groups, per_result = d->results / d->groups, o[3];
@@ -54,11 +54,11 @@ static void add_all(const direct *d)
                             add_window(d, n, k, c, o);
 }
 
-static direct measure(const clt_ref_call *call, const clt_shape *image, const clt_shape *result)
+static convolution measure(const clt_ref_call *call, const clt_shape *image, const clt_shape *result)
 {
-    direct d = {.s = clt_spatial_of(call->node, image, false),
-                .results = result->dim[1],
-                .groups = clt_node_attr(call->node, "groups")->i};
+    convolution d = {.s = clt_spatial_of(call->node, image, false),
+                     .results = result->dim[1],
+                     .groups = clt_node_attr(call->node, "groups")->i};
     for (int i = CLT_SPATIAL_MAX - d.s.dims; i < CLT_SPATIAL_MAX; i++)
         d.s.out[i] = result->dim[2 + i - (CLT_SPATIAL_MAX - d.s.dims)];
     return d;
@@ -84,7 +84,7 @@ static void bias_backward(clt_ref_call *call)
 
 static void conv_forward(clt_ref_call *call)
 {
-    direct d = measure(call, &call->in[0].shape, &call->out[0].shape);
+    convolution d = measure(call, &call->in[0].shape, &call->out[0].shape);
     start(call);
     d.image = call->in[0].data, d.weight = call->param[0].data, d.result = call->out[0].data;
     d.to = TO_RESULT;
@@ -93,7 +93,7 @@ static void conv_forward(clt_ref_call *call)
 
 static void conv_backward(clt_ref_call *call)
 {
-    direct d = measure(call, &call->in[0].shape, &call->dout[0].shape);
+    convolution d = measure(call, &call->in[0].shape, &call->dout[0].shape);
     d.result = call->dout[0].data;
     if (call->din[0].data) {
         d.image = call->din[0].data, d.weight = call->param[0].data, d.to = TO_IMAGE;
@@ -108,7 +108,7 @@ static void conv_backward(clt_ref_call *call)
 
 static void transpose_forward(clt_ref_call *call)
 {
-    direct d = measure(call, &call->out[0].shape, &call->in[0].shape);
+    convolution d = measure(call, &call->out[0].shape, &call->in[0].shape);
     start(call);
     d.image = call->out[0].data, d.weight = call->param[0].data, d.result = call->in[0].data;
     d.to = TO_IMAGE;
@@ -117,7 +117,7 @@ static void transpose_forward(clt_ref_call *call)
 
 static void transpose_backward(clt_ref_call *call)
 {
-    direct d = measure(call, &call->dout[0].shape, &call->in[0].shape);
+    convolution d = measure(call, &call->dout[0].shape, &call->in[0].shape);
     d.image = call->dout[0].data;
     if (call->din[0].data) {
         d.result = call->din[0].data, d.weight = call->param[0].data, d.to = TO_RESULT;

@@ -38,11 +38,11 @@ static bool nodes_is_tree(const comm *c)
     return c->info.nodes == 1 || (c->info.even_nodes && (n & (n - 1)) == 0 && !c->half_between);
 }
 
-/* A sum of `count` elements, computed in pieces of at most `most` elements. */
+/* A sum of `count` elements, computed in pieces of at most `max_elements` elements. */
 typedef struct node_sum {
     comm *group;
     comm_type type;
-    int64_t count, most, size;
+    int64_t count, max_elements, size;
     char *data;        /* ordinary memory; NULL: `part` is used */
     void *const *part; /* the memory of each local rank, in which this rank owns one slice */
     bool everywhere;
@@ -77,13 +77,13 @@ static void add_local(const node_sum *s, const void *const *part, void *own, voi
 
 static int64_t pieces_of(const node_sum *s)
 {
-    return (s->count + s->most - 1) / s->most;
+    return (s->count + s->max_elements - 1) / s->max_elements;
 }
 
 static int64_t piece_length(const node_sum *s, int64_t k)
 {
-    int64_t left = s->count - k * s->most;
-    return left < s->most ? left : s->most;
+    int64_t left = s->count - k * s->max_elements;
+    return left < s->max_elements ? left : s->max_elements;
 }
 
 static clt_status run_pieces(node_sum *s, clt_status (*begin)(void *, int64_t, float *, comm_piece *),
@@ -93,10 +93,10 @@ static clt_status run_pieces(node_sum *s, clt_status (*begin)(void *, int64_t, f
     return comm_run_pieces(c->across ? c->across : c,
                            &(comm_pieces){.type = s->type,
                                           .wide = c->across && comm_widens(c, s->type),
-                                          .together = c->across != NULL,
-                                          .beside = c->info.nodes > 1,
+                                          .sends_messages = c->across != NULL,
+                                          .others_send = c->info.nodes > 1,
                                           .count = pieces_of(s),
-                                          .most = s->most,
+                                          .max_elements = s->max_elements,
                                           .context = s,
                                           .begin = begin,
                                           .end = end});
@@ -108,7 +108,7 @@ static void *slot(const node_sum *s, int local_rank, int64_t k)
 {
     const comm *c = s->group;
     char *all = c->segment ? comm_segment_part(c->segment, local_rank) : NULL;
-    return all ? all + (c->slot + k) % COMM_SLOTS * c->slot_bytes : s->data + k * s->most * s->size;
+    return all ? all + (c->slot + k) % COMM_SLOTS * c->slot_bytes : s->data + k * s->max_elements * s->size;
 }
 
 /* Copies everything except this rank's slice into shared memory, because others add those slices up. */
@@ -117,7 +117,7 @@ static clt_status begin_copied(void *context, int64_t k, float *wide, comm_piece
     const node_sum *s = context;
     comm *c = s->group;
     int me = c->info.local_rank;
-    char *here = s->data + k * s->most * s->size;
+    char *here = s->data + k * s->max_elements * s->size;
     int64_t length = piece_length(s, k), first;
     const void *part[COMM_MOST_LOCAL];
     slice_of(c, length, me, &first, &piece->count);
@@ -142,7 +142,7 @@ static clt_status end_copied(void *context, int64_t k, const comm_piece *piece)
 {
     const node_sum *s = context;
     comm *c = s->group;
-    char *here = s->data + k * s->most * s->size;
+    char *here = s->data + k * s->max_elements * s->size;
     int64_t first, length, pieces = pieces_of(s);
     slice_of(c, piece_length(s, k), c->info.local_rank, &first, &length);
     if (c->segment && c->info.nodes > 1)
@@ -162,8 +162,12 @@ static clt_status end_copied(void *context, int64_t k, const comm_piece *piece)
 static clt_status nodes_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
 {
     int64_t size = comm_type_bytes(type);
-    node_sum s = {
-        .group = c, .type = type, .count = count, .most = c->slot_bytes / size, .size = size, .data = data};
+    node_sum s = {.group = c,
+                  .type = type,
+                  .count = count,
+                  .max_elements = c->slot_bytes / size,
+                  .size = size,
+                  .data = data};
     (void)op;
     CLT_TRY(run_pieces(&s, begin_copied, end_copied));
     c->slot += pieces_of(&s); /* others may still read the last slots */
@@ -195,9 +199,10 @@ static clt_status begin_in_place(void *context, int64_t k, float *wide, comm_pie
     const node_sum *s = context;
     const void *part[COMM_MOST_LOCAL];
     for (int r = 0; r < s->group->info.local_ranks; r++)
-        part[r] = (char *)s->part[r] + k * s->most * s->size;
+        part[r] = (char *)s->part[r] + k * s->max_elements * s->size;
     piece->count = piece_length(s, k);
-    add_local(s, part, (char *)s->part[s->group->info.local_rank] + k * s->most * s->size, NULL, wide, piece);
+    add_local(s, part, (char *)s->part[s->group->info.local_rank] + k * s->max_elements * s->size, NULL, wide,
+              piece);
     return CLT_OK;
 }
 
@@ -206,7 +211,8 @@ static clt_status end_in_place(void *context, int64_t k, const comm_piece *piece
     const node_sum *s = context;
     for (int r = 0; s->everywhere && r < s->group->info.local_ranks; r++)
         if (r != s->group->info.local_rank)
-            memcpy((char *)s->part[r] + k * s->most * s->size, piece->sum, (size_t)(piece->count * s->size));
+            memcpy((char *)s->part[r] + k * s->max_elements * s->size, piece->sum,
+                   (size_t)(piece->count * s->size));
     return CLT_OK;
 }
 
@@ -217,12 +223,13 @@ static clt_status sum_slice(node_sum *s)
     int n = c->info.local_ranks;
     if (c->info.nodes > 1)
         return run_pieces(s, begin_in_place, end_in_place);
-    for (int64_t at = 0; at < s->count; at += s->most) {
+    for (int64_t at = 0; at < s->count; at += s->max_elements) {
         void *here[COMM_MOST_LOCAL];
         for (int r = 0; r < n; r++)
             here[r] = (char *)s->part[r] + at * s->size;
-        comm_sum_parts((const void *const *)here, n, s->count - at < s->most ? s->count - at : s->most,
-                       s->type, s->everywhere ? here : &here[c->info.local_rank], s->everywhere ? n : 1);
+        comm_sum_parts((const void *const *)here, n,
+                       s->count - at < s->max_elements ? s->count - at : s->max_elements, s->type,
+                       s->everywhere ? here : &here[c->info.local_rank], s->everywhere ? n : 1);
         CLT_TRY(comm_engine_give_way(c->engine));
     }
     return CLT_OK;
@@ -237,7 +244,7 @@ clt_status comm_run_memory_sum(comm_memory *m, const comm_call *call)
     if (!is_spread(m, call->type))
         return comm_run_all_reduce(c, part[0], call->count, call->type, COMM_SUM);
     slice_of(c, call->count, c->info.local_rank, &first, &s.count);
-    s.most = comm_piece_elements(c->info.nodes, call->type);
+    s.max_elements = comm_piece_elements(c->info.nodes, call->type);
     for (int r = 0; m->segment && r < c->info.local_ranks; r++)
         part[r] = (char *)comm_segment_part(m->segment, r) + call->offset + first * size;
     CLT_TRY(meet(c));

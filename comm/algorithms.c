@@ -136,16 +136,16 @@ static const char *slices_unsuited(const comm *c, comm_type type, comm_op op)
 
 typedef struct slices_sum {
     char *data;
-    int64_t count, most, size;
+    int64_t count, max_elements, size;
 } slices_sum;
 
 static clt_status begin_slices(void *context, int64_t k, float *wide, comm_piece *piece)
 {
     const slices_sum *s = context;
-    int64_t at = k * s->most, left = s->count - at;
+    int64_t at = k * s->max_elements, left = s->count - at;
     (void)wide;
     piece->part = piece->sum = s->data + at * s->size;
-    piece->count = left < s->most ? left : s->most;
+    piece->count = left < s->max_elements ? left : s->max_elements;
     return CLT_OK;
 }
 
@@ -162,9 +162,9 @@ static clt_status slices_all_reduce(comm *c, void *data, int64_t count, comm_typ
     slices_sum s = {data, count, comm_piece_elements(c->info.ranks, type), comm_type_bytes(type)};
     (void)op;
     return comm_run_pieces(c, &(comm_pieces){.type = type,
-                                             .together = true,
-                                             .count = (count + s.most - 1) / s.most,
-                                             .most = s.most,
+                                             .sends_messages = true,
+                                             .count = (count + s.max_elements - 1) / s.max_elements,
+                                             .max_elements = s.max_elements,
                                              .context = &s,
                                              .begin = begin_slices,
                                              .end = end_slices});

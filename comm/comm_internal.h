@@ -85,12 +85,12 @@ typedef struct comm_pieces {
     comm_type type;
     bool wide; /* `type` has 16 bits, but the parts, which are sums of several ranks, are f32 */
     /* false: sends no messages; begin and end are called in the same order as with messages */
-    bool together;
+    bool sends_messages;
     /* Other ranks of the host send messages. begin and end contain barriers with them, so both are called in
      * the same turns as on those ranks. */
-    bool beside;
-    int64_t count; /* pieces; the same on every rank */
-    int64_t most;  /* elements of a piece */
+    bool others_send;
+    int64_t count;        /* pieces; the same on every rank */
+    int64_t max_elements; /* elements of a piece */
     void *context;
     /* Makes piece k; `wide` has room for its part in f32. */
     clt_status (*begin)(void *context, int64_t k, float *wide, comm_piece *piece);

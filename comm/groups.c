@@ -58,11 +58,11 @@ typedef struct host_id {
 } host_id;
 
 /* The description of itself that a rank sends to the others. */
-typedef struct told_place {
+typedef struct place_message {
     host_id host;
     int64_t process, space; /* process number, and the name space in which it is valid */
     uint64_t cores[16];     /* bits of the cores that the rank may run on; all set if unknown */
-} told_place;
+} place_message;
 
 static void find_host(const comm_transport *transport, host_id *id)
 {
@@ -74,7 +74,7 @@ static void find_host(const comm_transport *transport, host_id *id)
     clt_boot_identity(id->boot, sizeof id->boot);
 }
 
-static bool same_host(const told_place *a, const told_place *b)
+static bool same_host(const place_message *a, const place_message *b)
 {
     return memcmp(&a->host, &b->host, sizeof a->host) == 0;
 }
@@ -90,15 +90,15 @@ static void find_cores(uint64_t *cores, size_t bytes)
         memset(cores, 0xff, bytes);
 }
 
-static int count_cores(const told_place *told)
+static int count_cores(const place_message *message)
 {
     int count = 0;
-    for (size_t i = 0; i < sizeof told->cores / sizeof told->cores[0]; i++)
-        count += __builtin_popcountll(told->cores[i]);
+    for (size_t i = 0; i < sizeof message->cores / sizeof message->cores[0]; i++)
+        count += __builtin_popcountll(message->cores[i]);
     return count;
 }
 
-static bool share_cores(const told_place *a, const told_place *b)
+static bool share_cores(const place_message *a, const place_message *b)
 {
     bool any = false;
     for (size_t i = 0; i < sizeof a->cores / sizeof a->cores[0]; i++)
@@ -108,21 +108,21 @@ static bool share_cores(const told_place *a, const told_place *b)
 
 /* From the places of all ranks: numbers hosts in the order of their first ranks, and finds the local
  * ranks. */
-static void place(comm *c, const told_place *told)
+static void place(comm *c, const place_message *messages)
 {
     comm_info *info = &c->info;
-    const told_place *mine = &told[info->rank];
+    const place_message *mine = &messages[info->rank];
     memcpy(info->host, mine->host.name, sizeof info->host);
     info->even_nodes = true;
     for (int r = 0; r < info->ranks; r++) {
         int same = -1; /* the last rank before r on its host */
         for (int q = 0; q < r; q++)
-            same = same_host(&told[q], &told[r]) ? q : same;
+            same = same_host(&messages[q], &messages[r]) ? q : same;
         c->node[r] = same < 0 ? info->nodes++ : c->node[same];
         c->seat[r] = same < 0 ? 0 : c->seat[same] + 1;
-        if (!same_host(&told[r], mine))
+        if (!same_host(&messages[r], mine))
             continue;
-        info->core_ranks += r == info->rank || share_cores(&told[r], mine);
+        info->core_ranks += r == info->rank || share_cores(&messages[r], mine);
         if (r < info->rank)
             info->local_rank++;
         c->local[info->local_ranks++] = r;
@@ -188,20 +188,22 @@ static clt_status make_lanes(comm *c)
 static clt_status settle(void *context)
 {
     comm *c = context;
-    CLT_FREED told_place *told = NULL;
-    CLT_TRY(clt_alloc(&told, (size_t)c->info.ranks, sizeof *told, "names of hosts"));
-    told_place *mine = &told[c->info.rank];
+    CLT_FREED place_message *messages = NULL;
+    CLT_TRY(clt_alloc(&messages, (size_t)c->info.ranks, sizeof *messages, "names of hosts"));
+    place_message *mine = &messages[c->info.rank];
     find_host(comm_engine_transport(c->engine), &mine->host);
     mine->process = getpid();
     mine->space = clt_process_space();
     find_cores(mine->cores, sizeof mine->cores);
-    CLT_TRY(comm_run_all_gather(c, told, c->info.ranks * (int64_t)sizeof *told, sizeof *told, COMM_U8));
-    place(c, told);
+    CLT_TRY(comm_run_all_gather(c, messages, c->info.ranks * (int64_t)sizeof *messages, sizeof *messages,
+                                COMM_U8));
+    place(c, messages);
     if (!c->parent)
         comm_engine_set_crowded(c->engine, count_cores(mine) < 2 * c->info.core_ranks);
     for (int r = 0; !c->parent && r < c->info.ranks; r++)
-        if (told[r].process != mine->process && told[r].space == mine->space && same_host(&told[r], mine))
-            comm_engine_watch(c->engine, r, told[r].process);
+        if (messages[r].process != mine->process && messages[r].space == mine->space &&
+            same_host(&messages[r], mine))
+            comm_engine_watch(c->engine, r, messages[r].process);
     return make_lanes(c);
 }
 

@@ -120,9 +120,9 @@ static clt_status take_turn(pieces_run *s, int64_t i)
 static clt_status get_memory(pieces_run *s)
 {
     const comm_pieces *p = s->pieces;
-    int64_t unused, others = s->ranks - 1, wide = p->wide ? p->most : 0;
+    int64_t unused, others = s->ranks - 1, wide = p->wide ? p->max_elements : 0;
     void *scratch;
-    comm_share(p->most, GRAIN, s->ranks, 0, &unused, &s->longest);
+    comm_share(p->max_elements, GRAIN, s->ranks, 0, &unused, &s->longest);
     int64_t room = others * s->longest * comm_type_bytes(s->wire);
     CLT_TRY(comm_engine_scratch(s->group->engine, AHEAD * (room + wide * 4), &scratch));
     for (int i = 0; i < AHEAD; i++) {
@@ -149,11 +149,11 @@ clt_status comm_run_pieces(comm *group, const comm_pieces *pieces)
 {
     pieces_run s = {.pieces = pieces,
                     .group = group,
-                    .ranks = pieces->together ? group->info.ranks : 1,
+                    .ranks = pieces->sends_messages ? group->info.ranks : 1,
                     .me = group->info.rank,
                     .wire = pieces->wide ? COMM_F32 : pieces->type};
     /* without messages, pieces need not wait for the network */
-    s.lag = s.ranks > 1 || pieces->beside ? LAG : 1;
+    s.lag = s.ranks > 1 || pieces->others_send ? LAG : 1;
     clt_status status = get_memory(&s);
     for (int64_t i = 0; status == CLT_OK && i < pieces->count + 2 * s.lag; i++) {
         status = take_turn(&s, i);

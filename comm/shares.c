@@ -29,12 +29,12 @@ typedef struct shares_run {
     int ranks, me;
     /* number of hosts, and this host; number of ranks on this host, and this rank */
     int nodes, node, seats, seat;
-    share *share;        /* share of each rank */
-    int *carrier;        /* the local rank that carries each rank's share on this host */
-    int *partner;        /* the rank of each host that carries this rank's share */
-    char *data;          /* this rank's data */
-    void *const *part;   /* the local ranks' data; NULL: copied through slots of c->segment */
-    int64_t most, turns; /* most: elements of a share in a turn */
+    share *share;                /* share of each rank */
+    int *carrier;                /* the local rank that carries each rank's share on this host */
+    int *partner;                /* the rank of each host that carries this rank's share */
+    char *data;                  /* this rank's data */
+    void *const *part;           /* the local ranks' data; NULL: copied through slots of c->segment */
+    int64_t max_elements, turns; /* max_elements: elements of a share in a turn */
     comm_pending async[AHEAD];
     char *arrived[AHEAD]; /* this rank's share, summed on each other host */
     char *made[AHEAD];    /* this host's sums of the shares that this rank carries */
@@ -79,16 +79,16 @@ static void find_carriers(shares_run *s)
  * data. */
 static int64_t find_turn(const shares_run *s, int rank, int64_t k, int64_t *at)
 {
-    int64_t left = s->share[rank].length - k * s->most;
-    *at = s->share[rank].first + k * s->most;
-    return left < 0 ? 0 : left < s->most ? left : s->most;
+    int64_t left = s->share[rank].length - k * s->max_elements;
+    *at = s->share[rank].first + k * s->max_elements;
+    return left < 0 ? 0 : left < s->max_elements ? left : s->max_elements;
 }
 
 static char *slot(const shares_run *s, int local_rank, int rank, int64_t k)
 {
     const comm *c = s->group;
     char *all = comm_segment_part(c->segment, local_rank);
-    return all + (c->slot + k) % COMM_SLOTS * c->slot_bytes + rank * s->most * s->size;
+    return all + (c->slot + k) % COMM_SLOTS * c->slot_bytes + rank * s->max_elements * s->size;
 }
 
 /* The memory in which local ranks read what `local_rank` has for the share of `rank` in turn k. */
@@ -122,7 +122,7 @@ static char *sum_place(const shares_run *s, int rank, int64_t k)
     int64_t at;
     (void)find_turn(s, rank, k, &at);
     if (s->made[0] && (rank != s->me || s->wire != s->type))
-        return s->made[k % AHEAD] + s->made_number[rank] * s->most * s->wire_size;
+        return s->made[k % AHEAD] + s->made_number[rank] * s->max_elements * s->wire_size;
     return s->data + at * s->size;
 }
 
@@ -146,7 +146,7 @@ static clt_status begin_sum(shares_run *s, int64_t k)
     for (int n = 0, other = 0; n < s->nodes; n++)
         if (n != s->node)
             CLT_TRY(comm_pending_start(s->group, async,
-                                       s->arrived[k % AHEAD] + other++ * s->most * s->wire_size,
+                                       s->arrived[k % AHEAD] + other++ * s->max_elements * s->wire_size,
                                        mine * s->wire_size, s->partner[n], true));
     for (int r = 0; r < s->ranks; r++)
         if (s->carrier[r] != s->seat)
@@ -174,7 +174,7 @@ static clt_status end_sum(shares_run *s, int64_t k)
         return CLT_OK;
     CLT_TRY(comm_pending_finish(s->group, &s->async[k % AHEAD]));
     for (int n = 0, other = 0; n < s->nodes; n++)
-        s->addend[n] = n == s->node ? own : s->arrived[k % AHEAD] + other++ * s->most * s->wire_size;
+        s->addend[n] = n == s->node ? own : s->arrived[k % AHEAD] + other++ * s->max_elements * s->wire_size;
     comm_sum_parts(s->addend, s->nodes, mine, s->wire, (void *[]){own}, 1);
     if (s->wire != s->type)
         comm_round((const float *)(const void *)own, mine, s->type, s->data + at * s->size);
@@ -231,7 +231,7 @@ static int64_t find_most(const shares_run *s, int64_t longest)
 
 static clt_status get_room(shares_run *s, bool sums)
 {
-    int64_t bytes = s->most * s->wire_size, carried = 0;
+    int64_t bytes = s->max_elements * s->wire_size, carried = 0;
     void *scratch = NULL;
     for (int r = 0; r < s->ranks; r++)
         carried += s->made_number[r] >= 0;
@@ -266,8 +266,8 @@ static clt_status prepare(shares_run *s, const comm_shares *what)
         longest = s->share[r].length > longest ? s->share[r].length : longest;
     }
     find_carriers(s);
-    s->most = find_most(s, longest);
-    s->turns = (longest + s->most - 1) / s->most;
+    s->max_elements = find_most(s, longest);
+    s->turns = (longest + s->max_elements - 1) / s->max_elements;
     return get_room(s, what->sums);
 }
 

@@ -183,7 +183,7 @@ add_licenses() {
 
 # Prints a line "FILE 2.N" for each program and library of the folder: the oldest C library with which the
 # file works.
-asks_of_libc() {
+needed_glibc() {
     # The exit code is ignored, because readelf ends with an error for scripts, which are not ELF files.
     find "$folder" -type f \( -name '*.so*' -o -perm -u+x \) -exec sh -c 'readelf -V "$@" 2>/dev/null || true' sh {} + |
         awk -v folder="$folder/" '/^File: / { file = substr($0, 7 + length(folder)) }
@@ -248,14 +248,14 @@ while read -r library; do
 done <<<"$libraries"
 add_licenses
 
-asks=$(asks_of_libc)
-grep -q '^cltrain 2\.' <<<"$asks" || { echo "the program does not say what it needs of the C library" >&2; exit 1; }
-newest=$(cut -d' ' -f2 <<<"$asks" | sort -V | tail -n 1)
+by_file=$(needed_glibc)
+grep -q '^cltrain 2\.' <<<"$by_file" || { echo "the program does not say what it needs of the C library" >&2; exit 1; }
+newest=$(cut -d' ' -f2 <<<"$by_file" | sort -V | tail -n 1)
 if [ -n "$glibc" ] && [ "$(printf '%s\n' "$newest" "$glibc" | sort -V | tail -n 1)" != "$glibc" ]; then
     echo "no bundle for glibc $glibc can be made from these files, which need a newer one:" >&2
     while read -r file version; do
         [ "$(printf '%s\n' "$version" "$glibc" | sort -V | tail -n 1)" = "$glibc" ] || echo "  $file needs $version"
-    done <<<"$asks" >&2
+    done <<<"$by_file" >&2
     exit 1
 fi
 size=$(du -sk "$folder" | cut -f1)

@@ -11,7 +11,7 @@
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
 
-double verify_met_rate(uint64_t runs)
+double verify_detectable_rate(uint64_t runs)
 {
     return runs > 0 ? 1.0 - pow(0.05, 1.0 / (double)runs) : 1.0;
 }
@@ -57,7 +57,7 @@ static void tell(const rounds_tally *t, uint64_t rounds, double seconds, uint64_
         terminal_say("the time was up before %llu check%s %s made once: give more --seconds, or select "
                      "fewer checks\n",
                      (unsigned long long)missing, CLT_PLURAL(missing), missing == 1 ? "was" : "were");
-    double rate = verify_met_rate(t->runs), own = verify_met_rate(t->least);
+    double rate = verify_detectable_rate(t->runs), own = verify_detectable_rate(t->least);
     terminal_say("with a probability of 95 %% these rounds would have found a fault that spoils any one "
                  "check in %.0f, or a single check in at least %.1f %% of its runs\n",
                  1.0 / rate, 100.0 * own);

@@ -14,6 +14,6 @@ clt_status verify_rounds(double seconds, double limit, int jobs, clt_verify_opti
                          verify_report *report, clt_verify_summary *summary);
 /* The least share of runs in which a fault must occur so that the rounds find it with a probability of 95 %:
  * with `runs` independent runs, 1 - 0.05^(1 / runs). */
-double verify_met_rate(uint64_t runs);
+double verify_detectable_rate(uint64_t runs);
 
 #endif

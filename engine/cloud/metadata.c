@@ -27,21 +27,21 @@ void clt_notice_make(clt_notice *out, clt_notice_kind kind, const char *format, 
             *c = ' ';
 }
 
-static clt_status trouble(clt_notice_asker *asker, const char *path, int code, const char *why)
+static clt_status trouble(clt_notice_poller *poller, const char *path, int code, const char *why)
 {
-    asker->code = code;
-    snprintf(asker->trouble, sizeof asker->trouble, "%.100s%.90s: %.60s",
-             asker->secret ? "cloud.notice_url" : asker->base, path, why);
-    CLT_FAIL(CLT_EDATA, "%s", asker->trouble);
+    poller->code = code;
+    snprintf(poller->trouble, sizeof poller->trouble, "%.100s%.90s: %.60s",
+             poller->secret ? "cloud.notice_url" : poller->base, path, why);
+    CLT_FAIL(CLT_EDATA, "%s", poller->trouble);
 }
 
-clt_status clt_metadata_ask(clt_notice_asker *asker, const char *method, const char *path, const char *header,
-                            double seconds, clt_http_answer *answer)
+clt_status clt_metadata_request(clt_notice_poller *poller, const char *method, const char *path,
+                                const char *header, double seconds, clt_http_answer *answer)
 {
     char url[4096];
     const char *const headers[] = {header, NULL};
-    snprintf(url, sizeof url, "%s%s", asker->base, path);
-    CLT_TRY(clt_http_ask(asker->http,
+    snprintf(url, sizeof url, "%s%s", poller->base, path);
+    CLT_TRY(clt_http_ask(poller->http,
                          &(clt_http_request){.method = method,
                                              .url = url,
                                              .headers = headers,
@@ -51,22 +51,22 @@ clt_status clt_metadata_ask(clt_notice_asker *asker, const char *method, const c
                          answer));
     if (answer->code)
         return CLT_OK;
-    return trouble(asker, path, 0, answer->reason);
+    return trouble(poller, path, 0, answer->reason);
 }
 
-clt_status clt_metadata_strange(clt_notice_asker *asker, const char *path, const clt_http_answer *answer)
+clt_status clt_metadata_strange(clt_notice_poller *poller, const char *path, const clt_http_answer *answer)
 {
     char text[64];
     snprintf(text, sizeof text, "answer %d, which cannot be understood", answer->code);
-    return trouble(asker, path, answer->code, text);
+    return trouble(poller, path, answer->code, text);
 }
 
-void clt_metadata_address(clt_notice_asker *asker, const clt_notice_source *source, const char *endpoint)
+void clt_metadata_address(clt_notice_poller *poller, const clt_notice_source *source, const char *endpoint)
 {
     const char *given = source->variable ? getenv(source->variable) : NULL, *address = source->address;
     const char *mode = getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE");
     if (source == &clt_notice_url) {
-        snprintf(asker->base, sizeof asker->base, "%s", asker->options->url);
+        snprintf(poller->base, sizeof poller->base, "%s", poller->options->url);
         return;
     }
     if (source == &clt_notice_aws && mode && strcasecmp(mode, "IPv6") == 0)
@@ -75,47 +75,50 @@ void clt_metadata_address(clt_notice_asker *asker, const clt_notice_source *sour
         address = given;
     if (endpoint[0])
         address = endpoint;
-    snprintf(asker->base, sizeof asker->base, "%s%s", strstr(address, "://") ? "" : "http://", address);
-    size_t length = strlen(asker->base);
-    if (length && asker->base[length - 1] == '/')
-        asker->base[length - 1] = '\0';
+    snprintf(poller->base, sizeof poller->base, "%s%s", strstr(address, "://") ? "" : "http://", address);
+    size_t length = strlen(poller->base);
+    if (length && poller->base[length - 1] == '/')
+        poller->base[length - 1] = '\0';
 }
 
 /* Fetches a token. A service that is too old for tokens answers 403, 404 or 405. */
-static clt_status fetch_token(clt_notice_asker *asker, const char *ttl, const char *name, bool may_go_without)
+static clt_status fetch_token(clt_notice_poller *poller, const char *ttl, const char *name,
+                              bool may_go_without)
 {
     static const char path[] = "/latest/api/token";
     clt_http_answer answer;
-    asker->token[0] = '\0';
-    CLT_TRY(clt_metadata_ask(asker, "PUT", path, ttl, 0, &answer));
-    if (answer.code == 200 && answer.size > 0 && answer.size < sizeof asker->token - 128 &&
+    poller->token[0] = '\0';
+    CLT_TRY(clt_metadata_request(poller, "PUT", path, ttl, 0, &answer));
+    if (answer.code == 200 && answer.size > 0 && answer.size < sizeof poller->token - 128 &&
         strcspn(answer.body, "\r\n \t") == answer.size) {
-        snprintf(asker->token, sizeof asker->token, "%s: %s", name, answer.body);
+        snprintf(poller->token, sizeof poller->token, "%s: %s", name, answer.body);
         return CLT_OK;
     }
-    asker->without_token = may_go_without && (answer.code == 403 || answer.code == 404 || answer.code == 405);
-    return asker->without_token ? CLT_OK : clt_metadata_strange(asker, path, &answer);
+    poller->without_token =
+        may_go_without && (answer.code == 403 || answer.code == 404 || answer.code == 405);
+    return poller->without_token ? CLT_OK : clt_metadata_strange(poller, path, &answer);
 }
 
-clt_status clt_metadata_with_token(clt_notice_asker *asker, const char *path, const char *ttl,
+clt_status clt_metadata_with_token(clt_notice_poller *poller, const char *path, const char *ttl,
                                    const char *name, bool may_go_without, clt_http_answer *answer)
 {
     for (int attempt = 0;; attempt++) {
-        if (!asker->token[0] && !asker->without_token)
-            CLT_TRY(fetch_token(asker, ttl, name, may_go_without));
-        CLT_TRY(clt_metadata_ask(asker, "GET", path, asker->token[0] ? asker->token : NULL, 0, answer));
+        if (!poller->token[0] && !poller->without_token)
+            CLT_TRY(fetch_token(poller, ttl, name, may_go_without));
+        CLT_TRY(
+            clt_metadata_request(poller, "GET", path, poller->token[0] ? poller->token : NULL, 0, answer));
         if (answer->code != 401 || attempt > 0)
             break;
-        asker->token[0] = '\0'; /* the token has expired */
-        asker->without_token = false;
+        poller->token[0] = '\0'; /* the token has expired */
+        poller->without_token = false;
     }
-    return answer->code == 401 ? clt_metadata_strange(asker, path, answer) : CLT_OK;
+    return answer->code == 401 ? clt_metadata_strange(poller, path, answer) : CLT_OK;
 }
 
-clt_status clt_metadata_aws(clt_notice_asker *asker, const char *path, clt_http_answer *answer)
+clt_status clt_metadata_aws(clt_notice_poller *poller, const char *path, clt_http_answer *answer)
 {
     const char *disabled = getenv("AWS_EC2_METADATA_V1_DISABLED");
-    return clt_metadata_with_token(asker, path, "X-aws-ec2-metadata-token-ttl-seconds: 21600",
+    return clt_metadata_with_token(poller, path, "X-aws-ec2-metadata-token-ttl-seconds: 21600",
                                    "X-aws-ec2-metadata-token", !disabled || strcasecmp(disabled, "true") != 0,
                                    answer);
 }

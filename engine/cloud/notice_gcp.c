@@ -17,57 +17,57 @@
 #define MAINTENANCE_SECONDS 10.0 /* between polls for maintenance, which is announced 60 seconds ahead */
 #define LATE_SECONDS 5.0         /* how much longer than the requested wait an answer may take */
 
-static clt_status get(clt_notice_asker *asker, const char *path, double seconds, clt_http_answer *answer)
+static clt_status get(clt_notice_poller *poller, const char *path, double seconds, clt_http_answer *answer)
 {
-    CLT_TRY(clt_metadata_ask(asker, "GET", path, "Metadata-Flavor: Google", seconds, answer));
-    if (answer->code != 200 || strcasecmp(clt_http_header(asker->http, "Metadata-Flavor"), "Google") != 0)
-        return clt_metadata_strange(asker, path, answer);
+    CLT_TRY(clt_metadata_request(poller, "GET", path, "Metadata-Flavor: Google", seconds, answer));
+    if (answer->code != 200 || strcasecmp(clt_http_header(poller->http, "Metadata-Flavor"), "Google") != 0)
+        return clt_metadata_strange(poller, path, answer);
     return CLT_OK;
 }
 
 /* Keeps the ETag of the newest answer, if an address may contain it without escaping. */
-static void keep_tag(clt_notice_asker *asker)
+static void keep_tag(clt_notice_poller *poller)
 {
     static const char plain[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._~";
-    const char *tag = clt_http_header(asker->http, "ETag");
-    bool usable = strspn(tag, plain) == strlen(tag) && strlen(tag) < sizeof asker->etag;
-    (void)snprintf(asker->etag, sizeof asker->etag, "%s", usable ? tag : "");
+    const char *tag = clt_http_header(poller->http, "ETag");
+    bool usable = strspn(tag, plain) == strlen(tag) && strlen(tag) < sizeof poller->etag;
+    (void)snprintf(poller->etag, sizeof poller->etag, "%s", usable ? tag : "");
 }
 
 /* Requests the state of preemption. The first request, and one after trouble, is answered immediately; any
  * other waits until the state changes or until the next poll for maintenance is due. */
-static clt_status get_preempted(clt_notice_asker *asker, clt_http_answer *answer)
+static clt_status get_preempted(clt_notice_poller *poller, clt_http_answer *answer)
 {
     char path[256] = PREEMPTED;
-    const double left = asker->slow_at - clt_now();
+    const double left = poller->slow_at - clt_now();
     const int wait = left < 1 ? 1 : (int)left;
-    if (asker->etag[0])
+    if (poller->etag[0])
         (void)snprintf(path, sizeof path, PREEMPTED "?wait_for_change=true&timeout_sec=%d&last_etag=%s", wait,
-                       asker->etag);
-    const bool waits = asker->etag[0];
-    asker->etag[0] = '\0';
-    CLT_TRY(get(asker, path, waits ? wait + LATE_SECONDS : 0, answer));
-    keep_tag(asker);
+                       poller->etag);
+    const bool waits = poller->etag[0];
+    poller->etag[0] = '\0';
+    CLT_TRY(get(poller, path, waits ? wait + LATE_SECONDS : 0, answer));
+    keep_tag(poller);
     return CLT_OK;
 }
 
-static clt_status ask(clt_notice_asker *asker, clt_notice *out)
+static clt_status poll_once(clt_notice_poller *poller, clt_notice *out)
 {
     static const char maintenance[] = "/computeMetadata/v1/instance/maintenance-event";
     clt_http_answer answer;
-    CLT_TRY(get_preempted(asker, &answer));
+    CLT_TRY(get_preempted(poller, &answer));
     if (strcmp(answer.body, "TRUE") == 0) {
         clt_notice_make(out, CLT_NOTICE_STOP, "preempted");
         return CLT_OK;
     }
     if (strcmp(answer.body, "FALSE") != 0)
-        return clt_metadata_strange(asker, PREEMPTED, &answer);
-    if (clt_now() < asker->slow_at)
+        return clt_metadata_strange(poller, PREEMPTED, &answer);
+    if (clt_now() < poller->slow_at)
         return CLT_OK;
-    asker->slow_at = clt_now() + MAINTENANCE_SECONDS;
-    CLT_TRY(get(asker, maintenance, 0, &answer));
-    asker->calm = strcmp(answer.body, "NONE") == 0;
-    if (!asker->calm)
+    poller->slow_at = clt_now() + MAINTENANCE_SECONDS;
+    CLT_TRY(get(poller, maintenance, 0, &answer));
+    poller->calm = strcmp(answer.body, "NONE") == 0;
+    if (!poller->calm)
         clt_notice_make(out, strncmp(answer.body, "TERMINATE", 9) == 0 ? CLT_NOTICE_STOP : CLT_NOTICE_SAVE,
                         "maintenance of the host: %s", answer.body);
     return CLT_OK;
@@ -78,4 +78,4 @@ const clt_notice_source clt_notice_gcp = {.name = "gcp",
                                           .variable = "GCE_METADATA_HOST",
                                           .seconds = 1,
                                           .http = true,
-                                          .ask = ask};
+                                          .poll = poll_once};

@@ -28,7 +28,7 @@ static const clt_notice_source *const sources[] = {&clt_notice_aws,     &clt_not
 typedef struct watcher {
     clt_notices *all;
     const clt_notice_source *source;
-    clt_notice_asker asker;
+    clt_notice_poller poller;
     bool chosen; /* the user named the source; false: it follows from the machine */
     clt_thread *thread;
     uint64_t taken[REMEMBERED]; /* only the thread uses them */
@@ -89,7 +89,7 @@ static void take(watcher *w, const clt_notice *notice)
 static void say_trouble(watcher *w, const char *what)
 {
     CLT_LOCKED(&w->all->lock);
-    snprintf(w->line, sizeof w->line, "notices of %s: %s; %s", w->source->name, w->asker.trouble, what);
+    snprintf(w->line, sizeof w->line, "notices of %s: %s; %s", w->source->name, w->poller.trouble, what);
     atomic_store(&w->all->trouble, true);
 }
 
@@ -112,9 +112,9 @@ static bool ends(clt_notices *n)
 /* Handles an answer. False: no more polls are needed. */
 static bool digest(watcher *w, const clt_notice *notice)
 {
-    if (w->asker.calm) /* the earlier notice is over; the same words now mean a new one */
+    if (w->poller.calm) /* the earlier notice is over; the same words now mean a new one */
         memset(w->taken, 0, sizeof w->taken);
-    w->asker.calm = false;
+    w->poller.calm = false;
     if (notice->kind != CLT_NOTICE_NONE)
         take(w, notice);
     return notice->kind != CLT_NOTICE_STOP;
@@ -123,18 +123,18 @@ static bool digest(watcher *w, const clt_notice *notice)
 static void *watch(void *context)
 {
     watcher *w = context;
-    const double apart = w->asker.options->seconds > 0 ? w->asker.options->seconds : w->source->seconds;
+    const double apart = w->poller.options->seconds > 0 ? w->poller.options->seconds : w->source->seconds;
     double wait = apart, begin;
     int failures = 0;
     bool answered = false, told = false;
-    if (w->source->http && !w->asker.http) {
+    if (w->source->http && !w->poller.http) {
         say_trouble(w, "none will be seen");
         return NULL;
     }
     do {
         clt_notice notice = {.kind = CLT_NOTICE_NONE};
         begin = clt_now();
-        if (w->source->ask(&w->asker, &notice) == CLT_OK) {
+        if (w->source->poll(&w->poller, &notice) == CLT_OK) {
             answered = true;
             failures = 0;
             wait = apart;
@@ -186,7 +186,7 @@ static void destroy(clt_notices *n)
     if (!n)
         return;
     for (int i = 0; i < n->count; i++)
-        clt_http_close(n->watchers[i].asker.http);
+        clt_http_close(n->watchers[i].poller.http);
     pthread_cond_destroy(&n->changed);
     pthread_mutex_destroy(&n->lock);
     free(n);
@@ -202,17 +202,17 @@ static clt_status add(clt_notices *n, const clt_notice_options *options, const c
     *w = (watcher){.all = n,
                    .source = source,
                    .chosen = strcmp(options->provider, "auto") != 0 || !source->address,
-                   .asker = {.options = options, .seen = -1}};
+                   .poller = {.options = options, .seen = -1}};
     const size_t length = strlen(n->providers);
     snprintf(n->providers + length, sizeof n->providers - length, "%s%s", n->count ? ", " : "", source->name);
     n->count++;
     if (!source->http)
         return CLT_OK;
-    clt_metadata_address(&w->asker, source, options->endpoint);
-    clt_status status = clt_http_open(&w->asker.http);
+    clt_metadata_address(&w->poller, source, options->endpoint);
+    clt_status status = clt_http_open(&w->poller.http);
     if (status != CLT_EUNSUPPORTED || w->chosen)
         return status;
-    snprintf(w->asker.trouble, sizeof w->asker.trouble, "%s", clt_error_text());
+    snprintf(w->poller.trouble, sizeof w->poller.trouble, "%s", clt_error_text());
     clt_error_clear();
     return CLT_OK;
 }
@@ -272,10 +272,10 @@ clt_status clt_notices_try(const clt_notice_options *options)
         return CLT_OK;
     CLT_TRY(create(&n));
     clt_status status = add(n, options, source);
-    if (status == CLT_OK && source->http && !n->watchers[0].asker.http)
-        status = clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__, "%s", n->watchers[0].asker.trouble);
+    if (status == CLT_OK && source->http && !n->watchers[0].poller.http)
+        status = clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__, "%s", n->watchers[0].poller.trouble);
     if (status == CLT_OK)
-        status = source->ask(&n->watchers[0].asker, &notice);
+        status = source->poll(&n->watchers[0].poller, &notice);
     destroy(n);
     return status;
 }
@@ -290,8 +290,8 @@ void clt_notices_close(clt_notices *n)
     pthread_cond_broadcast(&n->changed);
     pthread_mutex_unlock(&n->lock);
     for (int i = 0; i < n->count; i++)
-        if (n->watchers[i].asker.http)
-            clt_http_cancel(n->watchers[i].asker.http);
+        if (n->watchers[i].poller.http)
+            clt_http_cancel(n->watchers[i].poller.http);
     for (int i = 0; i < n->count; i++)
         clt_thread_join(n->watchers[i].thread);
     destroy(n);

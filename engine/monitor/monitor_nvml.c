@@ -239,8 +239,8 @@ static bool had(nvml *n, clt_monitor_sample *out, int code)
 }
 
 /* Calls a function if the library has it, for the GPU or for a part of it. */
-#define ASK_OF(handle, member, ...) (n->call.member && had(n, out, n->call.member(handle, __VA_ARGS__)))
-#define ASK(member, ...) ASK_OF(n->device, member, __VA_ARGS__)
+#define QUERY_OF(handle, member, ...) (n->call.member && had(n, out, n->call.member(handle, __VA_ARGS__)))
+#define QUERY(member, ...) QUERY_OF(n->device, member, __VA_ARGS__)
 
 static void sample_memory(nvml *n, clt_monitor_sample *out)
 {
@@ -249,10 +249,10 @@ static void sample_memory(nvml *n, clt_monitor_sample *out)
     nvml_device whose = n->divided ? n->part : n->device;
     if (!whose)
         return;
-    if (ASK_OF(whose, memory_2, &new)) {
+    if (QUERY_OF(whose, memory_2, &new)) {
         out->value[CLT_MONITOR_MEMORY_USED] = (double)new.used;
         out->value[CLT_MONITOR_MEMORY_SIZE] = (double)new.total;
-    } else if (ASK_OF(whose, memory_1, &old)) {
+    } else if (QUERY_OF(whose, memory_1, &old)) {
         out->value[CLT_MONITOR_MEMORY_USED] = (double)old.used;
         out->value[CLT_MONITOR_MEMORY_SIZE] = (double)old.total;
     }
@@ -263,17 +263,17 @@ static void sample_power_and_heat(nvml *n, clt_monitor_sample *out)
     unsigned number;
     unsigned long long mj, reasons;
     nvml_heat heat = {.version = HEAT_VERSION, .sensor = SENSOR_GPU};
-    if (ASK(power, &number))
+    if (QUERY(power, &number))
         out->value[CLT_MONITOR_POWER] = number * 1e-3;
-    if (ASK(limit, &number))
+    if (QUERY(limit, &number))
         out->value[CLT_MONITOR_POWER_LIMIT] = number * 1e-3;
-    if (ASK(energy, &mj))
+    if (QUERY(energy, &mj))
         out->energy = (double)mj * 1e-3;
-    if (ASK(heat_2, &heat))
+    if (QUERY(heat_2, &heat))
         out->value[CLT_MONITOR_TEMPERATURE] = heat.celsius;
-    else if (ASK(heat_1, SENSOR_GPU, &number))
+    else if (QUERY(heat_1, SENSOR_GPU, &number))
         out->value[CLT_MONITOR_TEMPERATURE] = number;
-    if (ASK(reasons, &reasons)) {
+    if (QUERY(reasons, &reasons)) {
         out->value[CLT_MONITOR_THROTTLED] = (reasons & (FOR_POWER | FOR_HEAT | BY_HARDWARE)) != 0;
         out->value[CLT_MONITOR_THROTTLED_HEAT] = (reasons & FOR_HEAT) != 0;
     }
@@ -283,17 +283,17 @@ static void sample_bus_and_clocks(nvml *n, clt_monitor_sample *out)
 {
     unsigned number;
     nvml_fan fan = {.version = FAN_VERSION};
-    if (ASK(fan, &fan))
+    if (QUERY(fan, &fan))
         out->value[CLT_MONITOR_FAN] = fan.rpm;
-    if (ASK(clock, CLOCK_SM, &number))
+    if (QUERY(clock, CLOCK_SM, &number))
         out->value[CLT_MONITOR_CLOCK] = number * 1e6;
-    if (ASK(clock, CLOCK_MEMORY, &number))
+    if (QUERY(clock, CLOCK_MEMORY, &number))
         out->value[CLT_MONITOR_MEMORY_CLOCK] = number * 1e6;
-    if (ASK(pcie, 0, &number)) /* each call takes 20 ms */
+    if (QUERY(pcie, 0, &number)) /* each call takes 20 ms */
         out->value[CLT_MONITOR_PCIE_TX] = number * 1e3;
-    if (ASK(pcie, 1, &number))
+    if (QUERY(pcie, 1, &number))
         out->value[CLT_MONITOR_PCIE_RX] = number * 1e3;
-    if (ASK(replays, &number))
+    if (QUERY(replays, &number))
         out->value[CLT_MONITOR_PCIE_REPLAYS] = number;
 }
 
@@ -302,7 +302,7 @@ static void sample_bus_and_clocks(nvml *n, clt_monitor_sample *out)
 static void sample_rows(nvml *n, clt_monitor_sample *out)
 {
     unsigned corrected, uncorrected, pending = 0, failed = 0;
-    if (!ASK(rows, &corrected, &uncorrected, &pending, &failed))
+    if (!QUERY(rows, &corrected, &uncorrected, &pending, &failed))
         return;
     if (failed && !n->failed)
         (void)snprintf(out->trouble, sizeof out->trouble,
@@ -322,9 +322,9 @@ static void sample_errors(nvml *n, clt_monitor_sample *out)
 {
     unsigned long long count;
     nvml_event event;
-    if (ASK(ecc, ECC_CORRECTED, 0, &count))
+    if (QUERY(ecc, ECC_CORRECTED, 0, &count))
         out->value[CLT_MONITOR_ECC_CORRECTED] = (double)count;
-    if (ASK(ecc, ECC_UNCORRECTED, 0, &count))
+    if (QUERY(ecc, ECC_UNCORRECTED, 0, &count))
         out->value[CLT_MONITOR_ECC_UNCORRECTED] = (double)count;
     while (n->events && out->xids < CLT_MONITOR_XIDS) {
         memset(&event, 0, sizeof event);
@@ -341,7 +341,7 @@ static void sample_nvml(void *state, clt_monitor_sample *out)
     nvml_shares shares;
     sample_errors(n, out);
     sample_rows(n, out);
-    if (!n->divided && ASK(shares, &shares))
+    if (!n->divided && QUERY(shares, &shares))
         out->value[CLT_MONITOR_UTILIZATION] = shares.gpu * 1e-2;
     sample_memory(n, out);
     sample_power_and_heat(n, out);

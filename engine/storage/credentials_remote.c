@@ -102,7 +102,7 @@ static bool has_instance(const clt_key_seeker *seeker)
 
 /* A request to the metadata service. */
 typedef struct metadata_request {
-    clt_notice_asker *asker;
+    clt_notice_poller *poller;
     const char *path;
     bool failed; /* the newest attempt had no answer, or its request for a token was refused */
 } metadata_request;
@@ -112,49 +112,49 @@ typedef struct metadata_request {
 static clt_status ask_metadata(void *context, clt_http_answer *answer)
 {
     metadata_request *m = context;
-    clt_status status = clt_metadata_aws(m->asker, m->path, answer);
+    clt_status status = clt_metadata_aws(m->poller, m->path, answer);
     m->failed = status == CLT_EDATA;
     if (!m->failed)
         return status;
     clt_error_clear();
-    *answer = (clt_http_answer){.code = m->asker->code, .body = "", .reason = m->asker->trouble};
+    *answer = (clt_http_answer){.code = m->poller->code, .body = "", .reason = m->poller->trouble};
     return CLT_OK;
 }
 
-/* CLT_EDATA: the service does not answer, and asker->trouble says why. */
-static clt_status ask_service(clt_key_seeker *seeker, clt_notice_asker *asker, const char *path,
+/* CLT_EDATA: the service does not answer, and poller->trouble says why. */
+static clt_status ask_service(clt_key_seeker *seeker, clt_notice_poller *poller, const char *path,
                               clt_http_answer *answer)
 {
-    metadata_request request = {.asker = asker, .path = path};
+    metadata_request request = {.poller = poller, .path = path};
     CLT_TRY(clt_key_repeat(seeker, ask_metadata, &request, answer));
     if (request.failed)
-        CLT_FAIL(CLT_EDATA, "%s", asker->trouble);
+        CLT_FAIL(CLT_EDATA, "%s", poller->trouble);
     return CLT_OK;
 }
 
 /* Requests the name of the role; "": the instance has none. */
-static clt_status ask_role(clt_key_seeker *seeker, clt_notice_asker *asker, char *name, size_t size)
+static clt_status ask_role(clt_key_seeker *seeker, clt_notice_poller *poller, char *name, size_t size)
 {
     clt_http_answer answer;
     name[0] = '\0';
-    CLT_TRY(ask_service(seeker, asker, ROLES, &answer));
+    CLT_TRY(ask_service(seeker, poller, ROLES, &answer));
     if (answer.code == 404)
         return CLT_OK;
     size_t length = strcspn(answer.body, "\r\n");
     if (answer.code != 200 || length == 0 || length >= size || clt_text_plain(answer.body) < length)
-        return clt_metadata_strange(asker, ROLES, &answer);
+        return clt_metadata_strange(poller, ROLES, &answer);
     snprintf(name, size, "%.*s", (int)length, answer.body);
     return CLT_OK;
 }
 
-static clt_status ask_keys(clt_key_seeker *seeker, clt_notice_asker *asker, const char *role, clt_keys *out)
+static clt_status ask_keys(clt_key_seeker *seeker, clt_notice_poller *poller, const char *role, clt_keys *out)
 {
     char path[512];
     clt_http_answer answer;
     snprintf(path, sizeof path, ROLES "%s", role);
-    CLT_TRY(ask_service(seeker, asker, path, &answer));
+    CLT_TRY(ask_service(seeker, poller, path, &answer));
     if (answer.code != 200)
-        return clt_metadata_strange(asker, ROLES, &answer);
+        return clt_metadata_strange(poller, ROLES, &answer);
     return clt_keys_from_json(answer.body, answer.size, "the role of the instance", CLT_KEYS_OF_SERVICE, out);
 }
 
@@ -162,14 +162,14 @@ static clt_status ask_keys(clt_key_seeker *seeker, clt_notice_asker *asker, cons
 static clt_status ask_instance(clt_key_seeker *seeker, char *role, size_t size, clt_keys *out)
 {
     CLT_TRY(clt_key_http(seeker));
-    clt_notice_asker asker = {.http = seeker->http};
-    clt_metadata_address(&asker, &clt_notice_aws, "");
-    clt_status status = ask_role(seeker, &asker, role, size);
+    clt_notice_poller poller = {.http = seeker->http};
+    clt_metadata_address(&poller, &clt_notice_aws, "");
+    clt_status status = ask_role(seeker, &poller, role, size);
     if (status == CLT_OK && role[0] && out)
-        status = ask_keys(seeker, &asker, role, out);
-    explicit_bzero(asker.token, sizeof asker.token);
+        status = ask_keys(seeker, &poller, role, out);
+    explicit_bzero(poller.token, sizeof poller.token);
     if (status == CLT_EDATA) /* the service did not answer */
-        CLT_FAIL(CLT_ESTORAGE, "%s", asker.trouble);
+        CLT_FAIL(CLT_ESTORAGE, "%s", poller.trouble);
     return status;
 }
 

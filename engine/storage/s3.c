@@ -234,7 +234,7 @@ clt_status clt_s3_get(clt_s3 *s3, const char *key, const char *etag, uint64_t fr
                         .sink = fill,
                         .restart = refill,
                         .sink_context = &f,
-                        .spoilt = &f.over};
+                        .no_retry = &f.over};
     bool named = etag && etag[0];
     if (size == 0)
         return CLT_OK;

@@ -186,7 +186,7 @@ static clt_status end_upload(const pieces *p)
                         .body_size = body.length,
                         .limit = ANSWER_LIMIT,
                         .result = "CompleteMultipartUploadResult",
-                        .quiet_seconds = COMPLETE_SECONDS};
+                        .silence_seconds = COMPLETE_SECONDS};
     clt_s3_add_query(&call, "uploadId", p->upload);
     clt_status status = clt_s3_perform(p->s3, &call, &reply);
     if (status != CLT_OK && strcmp(reply.error, "NoSuchUpload") == 0) {
@@ -305,7 +305,7 @@ static clt_status download_range(pieces *p, uint64_t index)
                         .sink = land,
                         .restart = land_again,
                         .sink_context = &l,
-                        .spoilt = &l.failed};
+                        .no_retry = &l.failed};
     snprintf(range, sizeof range, "bytes=%" PRIu64 "-%" PRIu64, l.from, l.from + l.size - 1);
     clt_s3_add_header(&call, "Range", range);
     if (p->etag[0])

@@ -44,10 +44,10 @@ typedef struct clt_s3_call {
     clt_http_sink sink;                  /* NULL: memory */
     void (*restart)(void *sink_context); /* called before each attempt; may be NULL */
     void *sink_context;
-    const bool *spoilt;   /* when it becomes true, the call is not tried again; may be NULL */
-    const char *result;   /* XML element that an answer 200 must contain; NULL: any body */
-    double quiet_seconds; /* how long the server may send nothing; 0: 30 */
-    bool may_lack;        /* an answer 404 is not a failure */
+    const bool *no_retry;   /* when it becomes true, the call is not tried again; may be NULL */
+    const char *result;     /* XML element that an answer 200 must contain; NULL: any body */
+    double silence_seconds; /* how long the server may send nothing; 0: 30 */
+    bool may_lack;          /* an answer 404 is not a failure */
 } clt_s3_call;
 
 typedef struct clt_s3_reply {

@@ -161,7 +161,7 @@ static clt_status send(clt_http *http, const clt_s3 *s3, const clt_s3_call *call
                        clt_http_answer *answer)
 {
     const char *lines[CLT_SIGV4_PAIRS + 3] = {NULL};
-    double quiet = call->quiet_seconds;
+    double silence = call->silence_seconds;
     int n = 0;
     for (; n < a->n_lines; n++)
         lines[n] = a->lines[n].text;
@@ -171,8 +171,8 @@ static clt_status send(clt_http *http, const clt_s3 *s3, const clt_s3_call *call
                                       .url = a->url.text,
                                       .headers = lines,
                                       .connect_seconds = CONNECT_SECONDS,
-                                      .seconds = quiet,
-                                      .stall_seconds = quiet > 0 ? 0 : STALL_SECONDS,
+                                      .seconds = silence,
+                                      .stall_seconds = silence > 0 ? 0 : STALL_SECONDS,
                                       .limit = call->limit,
                                       .body = call->body,
                                       .body_size = call->body_size,
@@ -385,7 +385,7 @@ static clt_status decide(clt_s3 *s3, const clt_s3_call *call, clt_s3_reply *repl
     if (f->too_large)
         return give_up(s3, call, reply, f);
     if (verdict == CLT_S3_AGAIN || verdict == CLT_S3_SLOWER) {
-        if (reply->attempts >= s3->attempts || (call->spoilt && *call->spoilt))
+        if (reply->attempts >= s3->attempts || (call->no_retry && *call->no_retry))
             return give_up(s3, call, reply, f);
         const double delay = clt_retry_wait(reply->attempts, verdict, reply->code, f->retry_after);
         CLT_DEBUG("s3://%s/%s: %s: %d %s%s: again after %.2f s", s3->bucket, call->key, call->method,

@@ -534,7 +534,7 @@ clt_status clt_verify_bench_run(clt_verify_bench *b, clt_phase phase, clt_verify
             continue;
         blame(b, phase, s, where, outcome);
         clt_verify_from(outcome, (clt_verify_source){.buffer = image->buffer, .dtype = CLT_U8});
-        clt_verify_tell_value(outcome, where, image->after[where], image->before[where], 0.0);
+        clt_verify_report_wrong_value(outcome, where, image->after[where], image->before[where], 0.0);
     }
     return CLT_OK;
 }

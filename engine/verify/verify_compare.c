@@ -119,16 +119,16 @@ void clt_verify_add_bits(clt_verify_outcome *o, const void *got, size_t bytes)
 static void tell(clt_verify_outcome *o, const char *what, const judgement *j, const double *got, double mean)
 {
     if (j->kept)
-        clt_verify_tell(o, &(clt_verify_wrong){.what = what,
-                                               .n = j->n,
-                                               .at = j->worst_at,
-                                               .got = got,
-                                               .want = j->kept,
-                                               .bound = j->kept + j->n,
-                                               .storage = j->kept + 2 * j->n,
-                                               .together = true,
-                                               .mean_limit = mean,
-                                               .left = j->left});
+        clt_verify_report_wrong(o, &(clt_verify_wrong){.what = what,
+                                                       .n = j->n,
+                                                       .at = j->worst_at,
+                                                       .got = got,
+                                                       .want = j->kept,
+                                                       .bound = j->kept + j->n,
+                                                       .storage = j->kept + 2 * j->n,
+                                                       .together = true,
+                                                       .mean_limit = mean,
+                                                       .left = j->left});
 }
 
 static void judge_all(clt_verify_outcome *o, const char *what, const judgement *j, const double *got,

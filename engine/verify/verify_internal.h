@@ -52,7 +52,7 @@ typedef struct clt_verify_outcome {
     /* for verify_wrong.c */
     const clt_verify_reducer *reducer; /* NULL: wrong values are not reported */
     clt_verify_source source;          /* place of the values that are compared next */
-    bool located, told;                /* `source` is set; the wrong values have been reported */
+    bool located, reported;            /* `source` is set; the wrong values have been reported */
 } clt_verify_outcome;
 
 /* Identifies a check: "subject.name[variant]/mode", without brackets if there is no variant. */
@@ -147,9 +147,10 @@ clt_status clt_verify_alter(const clt_verify_session *session, clt_verify_case_k
 /* Sets the place of the values that are compared next. */
 void clt_verify_from(clt_verify_outcome *outcome, clt_verify_source source);
 /* Reports wrong values to the reducer, with their place in outcome->source. */
-void clt_verify_tell(clt_verify_outcome *outcome, clt_verify_wrong *wrong);
+void clt_verify_report_wrong(clt_verify_outcome *outcome, clt_verify_wrong *wrong);
 /* Reports a single wrong value, element `at` of outcome->source, whose error may be `bound`. */
-void clt_verify_tell_value(clt_verify_outcome *outcome, size_t at, double got, double want, double bound);
+void clt_verify_report_wrong_value(clt_verify_outcome *outcome, size_t at, double got, double want,
+                                   double bound);
 
 /* --- fills: verify_fill.c --- */
 

@@ -39,7 +39,7 @@ typedef struct known_kernel {
 static void wrong_at(clt_verify_outcome *outcome, clt_dtype dtype, size_t at, double got, double want)
 {
     clt_verify_from(outcome, (clt_verify_source){.dtype = dtype});
-    clt_verify_tell_value(outcome, at, got, want, 0.0);
+    clt_verify_report_wrong_value(outcome, at, got, want, 0.0);
 }
 
 /* Reports a wrong f32. Its bits must be right, unless a NaN is expected. */

@@ -16,16 +16,17 @@ void clt_verify_from(clt_verify_outcome *outcome, clt_verify_source source)
     outcome->located = true;
 }
 
-void clt_verify_tell(clt_verify_outcome *outcome, clt_verify_wrong *wrong)
+void clt_verify_report_wrong(clt_verify_outcome *outcome, clt_verify_wrong *wrong)
 {
-    if (!outcome->reducer || !outcome->located || outcome->told)
+    if (!outcome->reducer || !outcome->located || outcome->reported)
         return;
     wrong->source = outcome->source;
-    outcome->told = true;
+    outcome->reported = true;
     outcome->reducer->wrong(outcome->reducer->context, wrong);
 }
 
-void clt_verify_tell_value(clt_verify_outcome *outcome, size_t at, double got, double want, double bound)
+void clt_verify_report_wrong_value(clt_verify_outcome *outcome, size_t at, double got, double want,
+                                   double bound)
 {
     const double none = 0.0;
     clt_verify_source source = outcome->source;
@@ -34,7 +35,7 @@ void clt_verify_tell_value(clt_verify_outcome *outcome, size_t at, double got, d
     if (!outcome->located)
         return;
     outcome->source = source;
-    clt_verify_tell(
+    clt_verify_report_wrong(
         outcome,
         &(clt_verify_wrong){
             .what = "the value", .n = 1, .got = &got, .want = &want, .bound = &bound, .storage = &none});

@@ -73,7 +73,7 @@ edit builtin_reals.cl 'return fma(a, b, c);' 'return a * b + c;'
 edit builtin_reals.cl 'return log2(a);' 'return a == 0.5f ? -0.99999f : log2(a);' # one argument only
 edit builtin_integers.cl 'return (uint)a / (uint)b;' 'return (uint)((float)(uint)a / (float)(uint)b);'
 edit builtin_integers.cl 'return as_uint((float)(long)a);' 'return as_uint((float)(int)((long)a >> 32) * 4294967296.0f + (float)(uint)a);'
-edit builtin_integers.cl 'return shuffle(a, TURNED);' 'return a;'
+edit builtin_integers.cl 'return shuffle(a, REVERSED);' 'return a;'
 edit work_groups.cl '^        barrier(CLK_LOCAL_MEM_FENCE);' ''
 edit work_groups.cl 'cells\[i\] = (first' 'cells[i \& 0xfff] = (first'
 edit work_groups.cl '= mixed(mixed(mixed(x\[x0 + i\], 0), 1), 2);' '= mixed(mixed(mixed(x[x0 + i], 0), 1), 2) + (get_group_id(0) % 1000 == 77);'

@@ -413,7 +413,7 @@ static ptx_shadow *target_words(ptx_machine *m, const ptx_copy *c)
 
 /* Moves a copy's bytes. At random this happens when the copy starts, or at the latest time that is
  * allowed. */
-static void land(ptx_warp *w, int lane, ptx_copy *c)
+static void land(ptx_warp *w, ptx_copy *c)
 {
     ptx_machine *m = w->machine;
     uint8_t *to = m->shared + (c->to - PTX_SHARED_FIRST);
@@ -423,14 +423,13 @@ static void land(ptx_warp *w, int lane, ptx_copy *c)
         memcpy(to, b->data + (c->from & ((UINT64_C(1) << PTX_BUFFER_SHIFT) - 1)), c->bytes);
     }
     c->landed = true;
-    (void)lane;
 }
 
 static void finish(ptx_warp *w, const ptx_instruction *i, int lane, ptx_copy *c)
 {
     ptx_machine *m = w->machine;
     if (!c->landed)
-        land(w, lane, c);
+        land(w, c);
     for (uint32_t word = 0; word < c->size / 4; word++)
         target_words(m, c)[word].pending--;
     ptx_shared_write(w, i, lane, c->to, c->size,
@@ -464,7 +463,7 @@ static void start_copy(ptx_warp *w, ptx_instruction *i, int lane)
     for (uint32_t word = 0; word < c.size / 4; word++)
         target_words(m, &c)[word].pending++;
     if (ptx_random(m) & 1)
-        land(w, lane, &c);
+        land(w, &c);
     own->copies[own->n_copies++] = c;
 }
 

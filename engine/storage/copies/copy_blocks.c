@@ -155,7 +155,7 @@ static clt_status fill_block(clt_remote_file *c, uint64_t block, void *buffer)
     return status;
 }
 
-static void tell_damage(const clt_remote_file *c)
+static void report_damage(const clt_remote_file *c)
 {
     char name[1200];
     CLT_WARN("a part of the copy '%s' is damaged; it is fetched from '%s' again", c->path,
@@ -169,7 +169,7 @@ static clt_status fill_or_find(clt_remote_file *c, uint64_t block, void *buffer)
     if (is_whole(c, block))
         return CLT_OK;
     if (atomic_exchange(&c->sums[block], 0) != 0) {
-        tell_damage(c);
+        report_damage(c);
         clt_copies_add_bytes(-room_of(c, block));
     }
     return fill_block(c, block, buffer);
@@ -177,12 +177,12 @@ static clt_status fill_or_find(clt_remote_file *c, uint64_t block, void *buffer)
 
 /* Repairs a damaged block that other processes read and do not release: writes the object's bytes over it
  * while they keep their locks. *here false: another process is fetching the block by now. */
-static clt_status mend_block(clt_remote_file *c, uint64_t block, void *buffer, bool *here)
+static clt_status repair_block(clt_remote_file *c, uint64_t block, void *buffer, bool *here)
 {
     CLT_TRY(lock_block(c, block, F_RDLCK, here));
     if (!*here || is_whole(c, block))
         return CLT_OK;
-    tell_damage(c);
+    report_damage(c);
     clt_status status = bring_block(c, block, buffer);
     if (status != CLT_OK)
         unlock_block(c, block);
@@ -214,7 +214,7 @@ clt_status clt_block_fetch(clt_remote_file *c, uint64_t block, void *buffer, con
         if (!given)
             read_since = clt_now();
         else if (!here && clt_now() - read_since > READERS_SECONDS)
-            CLT_TRY(mend_block(c, block, buffer, &here));
+            CLT_TRY(repair_block(c, block, buffer, &here));
         if (here)
             return CLT_OK;
         CLT_TRY(lock_block(c, block, F_WRLCK, &alone));

@@ -21,7 +21,7 @@
 #include "engine/files/sha256.h"
 #include "engine/storage/copies/copies_internal.h"
 
-#define LOOK_SECONDS 10.0 /* between two scans of all files in the folder */
+#define SCAN_SECONDS 10.0 /* between two scans of all files in the folder */
 #define DISK_SECONDS 1.0  /* between two measurements of the disk's free space */
 #define LEAST_ROOM (4 * CLT_COPY_PAGE)
 #define LEAST_HELD ((int64_t)(2 * CLT_COPY_LANES * CLT_COPY_BLOCK)) /* bytes, allowed on any disk */
@@ -31,8 +31,8 @@
 
 static pthread_mutex_t folder_lock = PTHREAD_MUTEX_INITIALIZER; /* may be taken while copies' lock is held */
 static char *folder;
-static _Atomic int64_t *usage;        /* bytes in the folder, shared with other processes */
-static double looked = -LOOK_SECONDS; /* time of the last scan that found nothing to remove */
+static _Atomic int64_t *usage;         /* bytes in the folder, shared with other processes */
+static double scanned = -SCAN_SECONDS; /* time of the last scan that found nothing to remove */
 static int usage_fd = -1;
 
 /* --- what is there --- */
@@ -60,7 +60,7 @@ static bool is_name(const char *name)
     return strlen(name) == NAME_LENGTH && strspn(name, "0123456789abcdef") == NAME_LENGTH;
 }
 
-static clt_status look_at(const char *inner, kept_files *out)
+static clt_status scan_folder(const char *inner, kept_files *out)
 {
     CLT_SCOPED(clt_file_list) names = {0};
     CLT_TRY(clt_folder_names(inner, &names));
@@ -80,7 +80,7 @@ static clt_status look_at(const char *inner, kept_files *out)
     return CLT_OK;
 }
 
-static clt_status look(kept_files *out)
+static clt_status scan(kept_files *out)
 {
     CLT_SCOPED(clt_file_list) names = {0};
     CLT_TRY(clt_folder_names(folder, &names));
@@ -89,7 +89,7 @@ static clt_status look(kept_files *out)
         if (strlen(names.name[i]) != 2)
             continue;
         CLT_TRY(clt_path_join(folder, names.name[i], &inner));
-        CLT_TRY(look_at(inner, out));
+        CLT_TRY(scan_folder(inner, out));
     }
     return CLT_OK;
 }
@@ -99,7 +99,7 @@ static clt_status look(kept_files *out)
 static clt_status count_all(int64_t *bytes)
 {
     kept_files files = {0};
-    clt_status status = look(&files);
+    clt_status status = scan(&files);
     *bytes = 0;
     for (size_t i = 0; i < files.count; i++)
         *bytes += files.file[i].bytes;
@@ -266,17 +266,17 @@ static int64_t remove_oldest(int64_t bytes, bool full)
 {
     kept_files files = {0};
     CLT_LOCKED(&folder_lock);
-    if (!full && clt_now() - looked < LOOK_SECONDS)
+    if (!full && clt_now() - scanned < SCAN_SECONDS)
         return 0;
     int64_t gone = 0;
-    if (look(&files) == CLT_OK) {
+    if (scan(&files) == CLT_OK) {
         if (files.count > 1)
             qsort(files.file, files.count, sizeof *files.file, by_time);
         for (size_t i = 0; i < files.count && gone < bytes; i++)
             gone += remove_unused(&files.file[i]);
     }
     if (gone == 0)
-        looked = clt_now();
+        scanned = clt_now();
     kept_files_free(&files);
     return gone;
 }

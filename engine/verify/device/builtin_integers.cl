@@ -168,7 +168,7 @@ static inline words any_width(uint which, words a, words b, words c)
 
 #if WIDTH == 16
 /* The indices that shuffles use: all words in reverse order; alternating pairs of words of a and of b. */
-#define TURNED (uint16)(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define REVERSED (uint16)(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define PAIRS (ulong8)(0, 8, 2, 10, 5, 13, 7, 15)
 
 static inline uint16 some_width(uint which, uint16 a, uint16 b, uint16 c)
@@ -186,7 +186,7 @@ static inline uint16 some_width(uint which, uint16 a, uint16 b, uint16 c)
         return (uint16)(any(as_int16(a & b)) ? 1u : 0u);
 #if SHUFFLES
     case BUILTIN_SHUFFLE:
-        return shuffle(a, TURNED);
+        return shuffle(a, REVERSED);
     case BUILTIN_SHUFFLE2:
         return as_uint16(shuffle2(as_ulong8(a), as_ulong8(b), PAIRS));
 #endif

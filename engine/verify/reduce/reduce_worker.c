@@ -33,7 +33,7 @@ typedef struct worker {
     /* members of the current trial */
     clt_arena *arena;
     clt_capture capture;
-    bool told, listed;
+    bool reported, listed;
     clt_status written; /* result of writing the folder */
     clt_error trouble;
     clt_verify_result result;
@@ -65,7 +65,7 @@ static clt_status alter(void *context, clt_verify_case_kind kind, void *copy)
 static void on_wrong(void *context, const clt_verify_wrong *wrong)
 {
     worker *w = context;
-    w->told = true;
+    w->reported = true;
     if (w->how[0])
         clt_capture_wrong(&w->capture, wrong);
 }
@@ -97,7 +97,7 @@ static clt_status write_folder(worker *w)
 static clt_status on_event(void *context, const ocl_exec_event *event)
 {
     worker *w = context;
-    if (!w->how[0] || w->told) /* the run with the wrong values must stay captured */
+    if (!w->how[0] || w->reported) /* the run with the wrong values must stay captured */
         return CLT_OK;
     clt_capture_event(&w->capture, event);
     if (strcmp(w->how, "before") == 0) {
@@ -114,7 +114,7 @@ static const char *verdict_of(const worker *w, clt_status status)
         return "error";
     if (w->result.state == CLT_VERIFY_PASS)
         return "pass";
-    return w->result.state == CLT_VERIFY_FAIL ? (w->told ? "wrong" : "other") : "skip";
+    return w->result.state == CLT_VERIFY_FAIL ? (w->reported ? "wrong" : "other") : "skip";
 }
 
 static clt_status run_trial(worker *w)
@@ -127,7 +127,7 @@ static clt_status run_trial(worker *w)
     own.result = on_result;
     own.context = w;
     w->result = (clt_verify_result){.state = CLT_VERIFY_SKIP};
-    w->told = false;
+    w->reported = false;
     clt_capture_free(&w->capture);
     w->written = CLT_OK;
     w->reason[0] = '\0';

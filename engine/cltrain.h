@@ -19,12 +19,11 @@
  *
  * Drivers can crash. Therefore child processes list the drivers, and before a device is used for the first
  * time (with each version of its driver and of this library) they test what it can do. The children run the
- * program cltrain of the same version, never the program that uses the library. It is the one that the
- * environment variable CLTRAIN_PROGRAM names. Without that variable it is the first that exists of "cltrain"
- * beside the library's file, in the folder above it and in ../bin, and the one that cmake installed. If
- * there is none, or only one of another version, the same tests run in the calling process, after a warning;
- * a bad driver can then crash or block it. Results are kept in the user's cache folder, so this is done
- * once.
+ * program cltrain of the same version, never the program that uses the library. The environment variable
+ * CLTRAIN_PROGRAM names it. Without that variable, a file "cltrain" is looked for beside the library's file,
+ * then one folder above it, then in ../bin, then where cmake installs it. If there is none, or only one of
+ * another version, the same tests run in the calling process, after a warning; a bad driver can then crash
+ * or block it. Results are kept in the user's cache folder, so this is done once.
  *
  * Data and weight files are mapped into memory. Opening one installs a handler of SIGBUS, so that a file
  * that is truncated meanwhile causes an error and does not kill the process. Signals of other causes are

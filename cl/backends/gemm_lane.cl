@@ -203,8 +203,8 @@ CLT_INLINE void pack_windows_a(__global const STORAGE(DTA) * a, const clt_window
 #define A_COLUMN a_column
 #endif
 
-/* Elements of A from one row to the next: if it is 1, the addresses of a step are one register and
- * constants. */
+/* Distance from a row of A to the next, in elements. If it is 1, the addresses of a step are one register
+ * plus constants. */
 #if TA || PACK_A
 #define A_ROW 1
 #else

@@ -35,8 +35,9 @@ typedef struct ocl_matrix_unit {
      * compilers other than NVIDIA's. CLTRAIN_EMULATE may name its capabilities: any device then imitates a
      * GPU with this unit, with the same choices, storage and results, but slowly. */
     bool emulated;
-    /* The capability that all its kernels need. It is given up after all `extras`, which are given up in
-     * their order (cl/command/fallback.h). 0: the capabilities of `types` are independent of each other. */
+    /* The capability that all kernels of the unit need. It is given up after all `extras`, which are given
+     * up in their order (cl/command/fallback.h). 0: there is none; the capabilities of `types` do not depend
+     * on each other. */
     uint32_t need;
     ocl_unit_extra extras[3];               /* ends with cap 0 */
     const struct ocl_question *questions;   /* its probes, in their order; ends with a NULL name */

@@ -158,8 +158,8 @@ static clt_status add_near(launch_line *line)
 
 clt_status launch_line_mpirun(launch_line *line, const char *mpirun, const launch_where *where)
 {
-    /* Without these options mpirun binds each of two ranks to one core, on which all threads of the rank then
-     * run. Ranks on CPU devices are bound to NUMA nodes if the nodes can be divided among them. */
+    /* By default mpirun binds each rank of a job of two to a single core, on which all its threads then run.
+     * Here ranks on CPU devices are bound to NUMA nodes if each node gets equally many of them. */
     int nodes = clt_numa_nodes();
     bool by_node = where->cpu && !where->far && nodes > 1 && where->ranks % nodes == 0;
     snprintf(line->ranks, sizeof line->ranks, "%d", where->ranks);

@@ -54,7 +54,7 @@ static void folder_name(const verify_item *item, bool several, char *out, size_t
         snprintf(out, size, "%s-%s", item->device, item->name);
     else
         snprintf(out, size, "%s", item->name);
-    out[strcspn(out, "/")] = '\0'; /* leaves out the mode, which is always the same */
+    out[strcspn(out, "/")] = '\0'; /* cuts off "/mode", which is always the same */
     for (char *c = out; *c; c++)
         if (strchr("[]:*?'\"\\ ", *c))
             *c = *c == ']' ? '\0' : '-';

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Open addressing with linear probing, at most half full. */
+ * A hash table with open addressing and linear probing, at most half full. */
 #include "engine/base/names.h"
 
 #include <stdlib.h>

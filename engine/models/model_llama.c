@@ -118,7 +118,7 @@ static clt_status llama_linear(llama *m, const char *name, int32_t from, int64_t
                                &node);
 }
 
-/* Normalises each of the `heads` heads in m->at separately. */
+/* Normalises each of the `heads` heads in the tensor m->l.at separately, if the model has such norms. */
 static clt_status llama_head_norm(llama *m, int64_t layer, const char *rest, int64_t heads)
 {
     char name[CLT_LANGUAGE_NAME], part[32];

@@ -93,8 +93,8 @@ typedef struct clt_spike_rule {
     uint32_t window; /* steps; 0: no mean and deviation */
 } clt_spike_rule;
 
-/* How the update orders its sums and rounds. Ranks with different devices must agree on it to get the same
- * bits. All fields 0: each device does what suits it. */
+/* The order of the update's sums, and its rounding. Ranks with different devices must agree on both to get
+ * the same bits. All fields 0: each device does what suits it. */
 typedef struct clt_update_order {
     uint32_t items; /* work-items of a group; 1: the kernels without work-groups (style lane) */
     uint32_t plain; /* 1: products of the update use the kernels that round equally on every device */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The annotated texts of a split, the numbers of their classes, and their samples: one for each record,
+ * Opens the annotated texts of a split, numbers their classes, and lists their samples: one for each record,
  * or one for each window of a long context. All cores encode the texts when they are opened. */
 #ifndef ENGINE_DATA_ANNOTATED_ANNOTATED_SAMPLES_H
 #define ENGINE_DATA_ANNOTATED_ANNOTATED_SAMPLES_H

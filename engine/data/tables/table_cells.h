@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cells that are not numbers in columns of numbers: words that mean a blank cell (data.blank), and advice
- * about decimal commas, separated thousands, true and false. It knows no columns. */
+ * Recognises cells that should be numbers and are not: words that mean a blank cell (data.blank), numbers
+ * with commas, true and false. Gives advice about them. Knows cells, no columns. */
 #ifndef ENGINE_DATA_TABLES_TABLE_CELLS_H
 #define ENGINE_DATA_TABLES_TABLE_CELLS_H
 

@@ -371,7 +371,7 @@ CLT_INLINE void key_gradients(backward_tiles *t, const tile_pair *at, bool fresh
     }
 }
 
-/* Computes lse and delta of the tile's queries. */
+/* For the tile's queries: copies lse to t->norm and computes delta into t->mean. */
 CLT_INLINE void row_values(backward_tiles *t, __global const STORAGE(DT) * y, __global const float *lse,
                            uint rows)
 {

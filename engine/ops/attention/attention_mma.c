@@ -44,8 +44,8 @@ static uint64_t form_items(const mma_form *f)
 }
 
 /* MMA_SM of mma.clh, the compute capability whose instructions are used; 0: the device has none that this
- * variant can use. Accumulators are used as operands of the next product without leaving their registers, so
- * the fragment layout must be documented. It is for mma.sync, but not for Volta's wmma. */
+ * variant can use. Accumulators become operands of the next product without leaving their registers, so the
+ * layout of fragments must be documented: NVIDIA documents it for mma.sync, but not for Volta's wmma. */
 static int generation(clt_dtype dtype, const ocl_device_desc *device)
 {
     int sm = ocl_mma_generation(dtype, device);

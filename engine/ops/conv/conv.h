@@ -17,7 +17,7 @@ typedef enum clt_conv_kind {
     CLT_CONV_WEIGHT  /* the gradient of the weight */
 } clt_conv_kind;
 
-/* One of the three problems, with its sizes and tensors. */
+/* One of the three problems, chosen by `kind`, with its sizes and tensors. */
 typedef struct clt_conv {
     clt_conv_kind kind;
     clt_spatial s;           /* s.channels: C */

@@ -114,7 +114,7 @@ void clt_picture_centre(const clt_source *source, const clt_picture_form *form, 
     if (!form->masked)
         return;
     if (clt_alloc(&counts, (size_t)(size[0] + size[1] + size[2]), sizeof *counts, "planes") != CLT_OK) {
-        clt_error_clear(); /* without memory for the counts, the middle is shown */
+        clt_error_clear(); /* without memory for the counts, the middle planes are shown */
         return;
     }
     int64_t *of[3] = {counts, counts + size[0], counts + size[0] + size[1]}, i = 0;

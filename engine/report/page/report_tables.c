@@ -392,7 +392,7 @@ static bool differs(const report_page *page, const char *key)
     return false;
 }
 
-/* Collects each config key that differs between any two runs once. */
+/* Appends one row for each config key that differs between any two runs, at most 200 rows. */
 static void difference_rows(const report_page *page, size_t *rows)
 {
     clt_str *out = page->out;

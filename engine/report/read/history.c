@@ -114,7 +114,7 @@ static clt_status add_rewind(clt_history *h, uint64_t offset, int64_t step)
     return CLT_OK;
 }
 
-/* Recognises the line of a step quickly, if it begins as runs write it: {"step":N, ..."loss": */
+/* Recognises the line of a step quickly, if it begins as runs write it: {"step":N,"update": */
 static bool quick_step(const char *line, size_t length, int64_t *step)
 {
     static const char begin[] = "{\"step\":";

@@ -390,8 +390,8 @@ static clt_status tell_resumed(clt_loop *l)
     return clt_tell_continuation(l);
 }
 
-/* Opens the run folder, once nothing else can fail any more. Rank 0 decides whether the run has one; all
- * ranks save. */
+/* Opens the run folder, once nothing else can fail any more. Rank 0 tells the other ranks whether the run
+ * has one, because all ranks save. */
 static clt_status open_folder(clt_loop *l)
 {
     const clt_run_options *o = l->options;

@@ -257,8 +257,8 @@ static void upload_due(clt_uploader *u, clt_due_upload *due)
     pthread_mutex_lock(&u->lock);
 }
 
-/* Uploads checkpoints until the run ends and none waits, or the end has waited for them for too long. Called
- * with the lock held. */
+/* Uploads checkpoints until the run has ended and none is left, or until the end of the run has waited too
+ * long for them. Called with the lock held. */
 static void upload_steps(clt_uploader *u)
 {
     clt_due_upload due;

@@ -14,7 +14,7 @@
 typedef struct clt_saved_tensor {
     const clt_store_slot *slot;
     clt_arena_kind arena;
-    int transposed; /* in files the last dimension precedes this number of others; 0: it is last */
+    int transposed; /* files have the last dimension this many places further forward; 0: it stays last */
 } clt_saved_tensor;
 
 /* Where a piece of a tensor comes from. */

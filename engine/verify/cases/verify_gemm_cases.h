@@ -21,9 +21,9 @@ typedef enum clt_gemm_extra { EXTRA_NONE, EXTRA_OWN, EXTRA_C } clt_gemm_extra;
 /* Sums of A's lines: not wanted, stored, or added to the values in memory. */
 typedef enum clt_gemm_line_sums { LINE_SUMS_NONE, LINE_SUMS_STORED, LINE_SUMS_ADDED } clt_gemm_line_sums;
 
-/* A or B is the matrix of windows of an image of n samples. Windows in A give m and k of the product,
- * windows in B give k and n: the case sets these two to 0 and sets only the third size. With groups, the
- * batch items are groups of channels. */
+/* The operand A or B is the matrix of the windows of `n` images. Windows in A determine the product's m and
+ * k, windows in B its k and n: the case leaves these two sizes 0 and sets only the third. With groups, each
+ * batch item is a group of channels. */
 typedef struct clt_gemm_windows {
     int operand;                                                     /* OCL_WINDOWS_... */
     int64_t n, in[3], kernel[3], stride[3], dilation[3], padding[3]; /* stride, dilation 0 mean 1 */

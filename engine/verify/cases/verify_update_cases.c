@@ -43,7 +43,7 @@ const clt_update_case clt_update_cases[] = {
          .small = true),
     CASE("lamb", CLT_F16, 8.0f, "ggig", 47, 67, SPEC(LAMB(0, 0), .weight_decay = 0.2, .clip = 0.5f),
          .small = true),
-    /* every parameter has a trust ratio, and its norm has an upper limit */
+    /* every parameter has a trust ratio, in which the parameter's norm has an upper limit */
     CASE("lamb_all", CLT_BF16, 1.0f, "gg", 47, 67, SPEC(LAMB(1, 5), .weight_decay = 0.2),
          .slab_bytes = 24 * 1024, .small = true),
     CASE("lars", CLT_BF16, 8.0f, "glg", 47, 67,

@@ -32,8 +32,8 @@ typedef struct clt_phase_trial {
 } clt_phase_trial;
 
 typedef struct clt_phase_family {
-    /* Plans the problem with the given variant (a name, or NULL if there is a candidate), makes everything
-     * ready and fills it. candidate, asked: as in clt_plan_options. */
+    /* Plans the problem with the given variant (a name, or NULL if there is a candidate), realises the plan
+     * and fills its tensors. candidate, asked: as in clt_plan_options. */
     clt_status (*make)(const clt_phase_tuning *tuning, const ocl_device_desc *desc, const char *variant,
                        const ocl_choice *candidate, ocl_choice *asked, clt_verify_bench **out);
     /* Called before a run whose results are read; may be NULL. */

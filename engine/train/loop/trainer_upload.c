@@ -37,24 +37,21 @@ typedef struct arrival {
 
 struct clt_uploader {
     clt_remote *remote;
-    clt_remote
-        *texts_client; /* client for the final texts while `remote` may be busy or ended; NULL: `remote` */
-    char folder[1024]; /* the run folder */
-    double limit;      /* seconds that the end of the run waits; 0: as long as it takes */
-    double ending;     /* when that wait began; 0: it has not begun */
-    uint64_t mark;     /* identifies the run in the bucket (clt_run_mark) */
-    bool wait_over;    /* it took too long, or was interrupted: requests have been ended */
-    bool
-        checkpoints_late; /* checkpoints took too long: no further one begins, and the final texts are sent */
-    bool wrote_metrics;   /* used by the thread only: this run's metrics.jsonl is in the bucket */
-    bool taken_by_other;  /* used by the thread only: another run's is there */
+    clt_remote *texts_client; /* for the final texts while `remote` may be busy or ended; NULL: `remote` */
+    char folder[1024];        /* the run folder */
+    double limit;             /* seconds that the end of the run waits; 0: as long as it takes */
+    double ending;            /* when that wait began; 0: it has not begun */
+    uint64_t mark;            /* identifies the run in the bucket (clt_run_mark) */
+    bool wait_over;           /* it took too long, or was interrupted: requests have been ended */
+    bool gave_up; /* no further checkpoint begins, because one took too long; the final texts are sent */
+    bool wrote_metrics;        /* used by the thread only: this run's metrics.jsonl is in the bucket */
+    bool taken;                /* used by the thread only: another run's is there */
     clt_thread *thread, *last; /* last: sends the final texts */
     pthread_mutex_t lock;      /* guards the members below */
     pthread_cond_t changed;
     /* rules of the bucket; keep 0: nothing is deleted; best: the newest best checkpoint complete there */
     clt_retention retention;
-    /* warnings given: older checkpoints stay in the bucket; a manifest stays while files are replaced; the
-     * texts are missing there */
+    /* warnings given: older checkpoints stay; a manifest stays while files are replaced; texts are missing */
     bool warned_stays, warned_covers, warned_lacks;
     clt_upload_queue queue;
     int64_t uploading;      /* the step whose files are read now; 0: none */
@@ -100,7 +97,7 @@ static clt_status withdraw(clt_uploader *u, int64_t step)
 static clt_status put_texts(clt_uploader *u)
 {
     pthread_mutex_lock(&u->lock);
-    u->sending = !u->checkpoints_late;
+    u->sending = !u->gave_up;
     const bool sends = u->sending;
     pthread_mutex_unlock(&u->lock);
     if (!sends)
@@ -116,7 +113,7 @@ static clt_status put_texts(clt_uploader *u)
 /* Uploads the texts. If that fails, a warning says so, and the next upload includes them. */
 static void send_texts(clt_uploader *u)
 {
-    clt_status status = clt_remote_check_mine(u->remote, u->wrote_metrics, u->mark, &u->taken_by_other);
+    clt_status status = clt_remote_check_mine(u->remote, u->wrote_metrics, u->mark, &u->taken);
     if (status == CLT_OK)
         status = put_texts(u);
     warn_once(u, &u->warned_lacks, status,
@@ -128,9 +125,9 @@ static void send_texts(clt_uploader *u)
 static clt_status await_final_texts(clt_uploader *u)
 {
     CLT_LOCKED(&u->lock);
-    while (u->checkpoints_late && !u->over && !u->wait_over)
+    while (u->gave_up && !u->over && !u->wait_over)
         pthread_cond_wait(&u->changed, &u->lock);
-    if (u->checkpoints_late && (!u->over || u->texts.status != CLT_OK))
+    if (u->gave_up && (!u->over || u->texts.status != CLT_OK))
         CLT_FAIL(CLT_EINTERRUPTED, "the time for uploads is over");
     return CLT_OK;
 }
@@ -140,15 +137,14 @@ static clt_status await_final_texts(clt_uploader *u)
 static clt_status upload_step(clt_uploader *u, int64_t step, const char *folder, uint64_t *bytes)
 {
     CLT_SCOPED(clt_file_list) names = {0};
-    CLT_TRY(u->wrote_metrics ? clt_remote_check_mine(u->remote, true, u->mark, &u->taken_by_other)
-                             : put_texts(u));
+    CLT_TRY(u->wrote_metrics ? clt_remote_check_mine(u->remote, true, u->mark, &u->taken) : put_texts(u));
     CLT_TRY(clt_folder_names(folder, &names));
     CLT_TRY(withdraw(u, step));
     CLT_TRY(clt_remote_put_step(u->remote, step, folder, &names, bytes));
     send_texts(u);
     CLT_TRY(await_final_texts(u));
-    if (u->taken_by_other) /* another run's texts are there: no manifest beside them */
-        CLT_TRY(clt_remote_check_mine(u->remote, u->wrote_metrics, u->mark, &u->taken_by_other));
+    if (u->taken) /* another run's texts are there: no manifest beside them */
+        CLT_TRY(clt_remote_check_mine(u->remote, u->wrote_metrics, u->mark, &u->taken));
     return clt_remote_put_manifest(u->remote, step, folder, bytes);
 }
 
@@ -262,8 +258,7 @@ static void upload_due(clt_uploader *u, clt_due_upload *due)
 static void upload_steps(clt_uploader *u)
 {
     clt_due_upload due;
-    while (!u->wait_over && !u->checkpoints_late && !(u->taken_by_other && u->ends) &&
-           (!u->ends || u->queue.count > 0)) {
+    while (!u->wait_over && !u->gave_up && !(u->taken && u->ends) && (!u->ends || u->queue.count > 0)) {
         const double left = u->retry_at - clt_now();
         if (u->queue.count == 0)
             pthread_cond_wait(&u->changed, &u->lock);
@@ -300,18 +295,17 @@ static void *upload_last(void *context)
     clt_remote *remote = u->texts_client ? u->texts_client : u->remote;
     clt_error error = {.status = CLT_EINTERRUPTED};
     double retry_at = 0, pause = FIRST_PAUSE;
-    bool wrote_metrics = u->wrote_metrics, taken_by_other = false;
+    bool wrote = u->wrote_metrics, taken = false;
     pthread_mutex_lock(&u->lock);
-    while (!u->wait_over && error.status != CLT_OK && !taken_by_other) {
+    while (!u->wait_over && error.status != CLT_OK && !taken) {
         const double left = retry_at - clt_now();
         if (left > 0) {
             (void)clt_cond_wait_for(&u->changed, &u->lock, left);
             continue;
         }
         pthread_mutex_unlock(&u->lock);
-        clt_status mine = clt_remote_check_mine(remote, wrote_metrics, u->mark, &taken_by_other);
-        clt_error_take(mine == CLT_OK ? clt_remote_put_texts(remote, u->folder, &wrote_metrics) : mine,
-                       &error);
+        clt_status mine = clt_remote_check_mine(remote, wrote, u->mark, &taken);
+        clt_error_take(mine == CLT_OK ? clt_remote_put_texts(remote, u->folder, &wrote) : mine, &error);
         pthread_mutex_lock(&u->lock);
         pause_uploads(&retry_at, &pause);
         if (error.status == CLT_OK || !u->wait_over)
@@ -328,7 +322,7 @@ static clt_status begin_last(clt_uploader *u, const clt_config *config)
 {
     clt_s3_options storage;
     clt_storage_options(config, &storage);
-    if (u->checkpoints_late)
+    if (u->gave_up)
         CLT_TRY(
             clt_remote_connect(clt_config_string(config, "checkpoint.upload"), &storage, &u->texts_client));
     return clt_thread_start(&u->last, "upload texts", upload_last, u);
@@ -494,14 +488,14 @@ static void limit_wait(clt_uploader *u, const clt_loop *l)
     const double waited = clt_now() - u->ending,
                  share = u->limit * TEXTS_SHARE < TEXTS_SECONDS ? u->limit * TEXTS_SHARE : TEXTS_SECONDS;
     const bool wait_over = (u->limit > 0 && waited > u->limit) || interrupted(l);
-    const bool checkpoints_late = !u->settled && u->limit > 0 && waited > u->limit - share;
-    if ((wait_over && !u->wait_over) || (checkpoints_late && !u->checkpoints_late && u->sending))
+    const bool gave_up = !u->settled && u->limit > 0 && waited > u->limit - share;
+    if ((wait_over && !u->wait_over) || (gave_up && !u->gave_up && u->sending))
         clt_s3_cancel(u->remote->s3);
     if (wait_over && !u->wait_over && u->texts_client)
         clt_s3_cancel(u->texts_client->s3);
-    u->checkpoints_late = u->checkpoints_late || checkpoints_late;
+    u->gave_up = u->gave_up || gave_up;
     u->wait_over = u->wait_over || wait_over;
-    if (u->wait_over || (u->checkpoints_late && !u->settled))
+    if (u->wait_over || (u->gave_up && !u->settled))
         pthread_cond_broadcast(&u->changed);
 }
 
@@ -509,7 +503,7 @@ static void limit_wait(clt_uploader *u, const clt_loop *l)
  * `last`: waits for checkpoints and final texts. */
 static bool is_through(const clt_uploader *u, bool last)
 {
-    return last ? u->settled && u->over : u->settled || (u->checkpoints_late && !u->sending);
+    return last ? u->settled && u->over : u->settled || (u->gave_up && !u->sending);
 }
 
 /* Waits for the uploads, and meanwhile reports those that fail. If that takes too long, or is interrupted,
@@ -562,8 +556,7 @@ static bool finish(clt_loop *l, char *text, size_t size)
     clt_thread_join(CLT_TAKE(u->last));
     clt_upload_look(l);
     const clt_error *failure = u->failure.status != CLT_OK ? &u->failure : &u->texts;
-    const bool failed = failure->status != CLT_OK,
-               late = u->wait_over || (u->checkpoints_late && u->queue.count > 0);
+    const bool failed = failure->status != CLT_OK, late = u->wait_over || (u->gave_up && u->queue.count > 0);
     if (!late && !failed)
         return true;
     char why[64] = "";

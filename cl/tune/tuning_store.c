@@ -65,7 +65,7 @@ static clt_status read_own(const ocl_device_desc *device, const char *folder, co
     CLT_TRY(clt_private_folder_check(folder));
     CLT_TRY(read_file(path, &read, &outdated));
     if (!ocl_tuning_fits(read, device, why, sizeof why) || read->exact)
-        CLT_FAIL(CLT_EDATA, "%s: it belongs to %s", path, read->exact ? "a checkpoint" : why);
+        CLT_FAIL(CLT_EDATA, "%s: its records are for %s", path, read->exact ? "a checkpoint" : why);
     if (outdated > 0)
         CLT_WARN("%d tuning records in %s were measured with other kernels and are ignored; 'cltrain tune' "
                  "measures again",

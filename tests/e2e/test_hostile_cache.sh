@@ -29,7 +29,7 @@ refused() {
     expect_same before <(find cache -type f -exec sha256sum {} + | sort)
 }
 chmod 777 cache/answers cache/programs cache/listing
-refused "others may write into '$work/cache/answers'"
+refused "other users may write into '$work/cache/answers'"
 rm -r cache
 cp -r good cache
 if [ "$(id -u)" -eq 0 ]; then

@@ -154,7 +154,7 @@ if [ "$(basename "$moved")" != "$(basename "$record")" ]; then
     mv "$moved" "other/tuning/$(basename "$record")"
     expect_code 0 "$CLTRAIN" train net.json --out foreign
     with_log foreign
-    expect_text '^warning: tuning records are ignored: .*it is of 1 compute units, this device has'
+    expect_text '^warning: tuning records are ignored: .*its records are for 1 compute units, this device has'
     expect_same "$(model untuned)" "$(model foreign)"
 fi
 # Other kernels than those of the record.

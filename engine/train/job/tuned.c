@@ -175,7 +175,7 @@ static clt_status share(clt_tuned *t, comm *ranks, const clt_observer *observer)
         t->desc.tuning = t->set = CLT_TAKE(set);
         return CLT_OK;
     }
-    snprintf(line, sizeof line, "tuning: rank 0's choices are of %s; this rank makes its own", why);
+    snprintf(line, sizeof line, "tuning: rank 0's choices are for %s; this rank makes its own", why);
     say(observer, line);
     return CLT_OK;
 }

@@ -553,7 +553,7 @@ TEST_BETWEEN(test_open_folder, setup, teardown)
     listen(CLT_LOG_WARN);
     assert_ok(ocl_tuning_load(&d, &back));
     assert_int_equal(back->count, 0);
-    assert_contains(lines, "others may write");
+    assert_contains(lines, "other users may write");
     ocl_tuning_destroy(back);
     int counts[2] = {0, 0};
     assert_int_equal(ocl_tuning_list(count_file, counts), CLT_ESTORAGE); /* nor listed as if it were */

@@ -135,7 +135,7 @@ TEST_BETWEEN(test_other_forms, prepare, NULL)
     assert_ok(fetch(0, in_dir("from/note.txt"), &r)); /* the set is complete, so the source is not used */
     assert_ok(clt_remove_tree(in_dir("out")));
     assert_int_equal(fetch(0, in_dir("from/note.txt"), &r), CLT_EUSAGE);
-    assert_text_has("name the folder");
+    assert_text_has("give the folder that contains them");
     assert_false(there("out"));
 }
 

@@ -244,7 +244,7 @@ static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
 
 /* Most of the time of all questions is spent in compilers, so the programs of the remaining questions are
  * built in parallel before the first of them is asked: the programs of probes when the first answer has
- * shown what kind of device it is, those of self-tests when all probes are answered. Only the building
+ * shown what kind of device it is, the programs of self-tests when all probes are answered. Only the building
  * moves; if the compiler refuses a program, its question builds it again and gets the failure. A capability
  * is assumed to be present until a probe disproves it, so some programs are built for questions that turn
  * out to be unnecessary. Of sizes that are tried in ascending order, only the smallest one's program is

@@ -43,7 +43,7 @@ typedef struct ocl_self_test {
     "gemm.odd_nn[" variant "]/correct", "gemm.odd_nt[" variant "]/correct",                                  \
         "gemm.odd_tn[" variant "]/correct", "gemm.odd_tt[" variant "]/correct"
 
-/* The self-tests other than those of matrix units' records, and how to run a test. */
+/* The self-tests that do not belong to records of matrix units, and how to run a test. */
 typedef struct ocl_self_test_set {
     const ocl_self_test *tests; /* ends with a NULL name */
     /* Whether the device needs the test; its description has the capabilities known so far. */

@@ -10,7 +10,7 @@
  * run. */
 clt_status verify_reduce_possible(const char *folder);
 /* Reduces the first failing check of each subject on each device, and prints what was written. options:
- * those of the run; limit: seconds for one trial. */
+ * the options of the run; limit: seconds for one trial. */
 clt_status verify_reduce(const verify_report *report, const clt_verify_options *options, double limit,
                          const char *folder);
 

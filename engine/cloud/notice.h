@@ -36,7 +36,7 @@ typedef struct clt_notice_options {
 
 typedef struct clt_notices clt_notices;
 
-/* Starts polling those of the cloud, the file and the address that are set. *out becomes NULL if none is
+/* Starts to poll each source that is set: cloud, file, address. *out becomes NULL if none is
  * set; the cloud counts as not set with the provider `off`, or with `auto` on a machine that belongs to no
  * cloud. CLT_EUNSUPPORTED: libcurl is missing and a provider is named; with `auto` clt_notices_take_trouble
  * reports this instead. CLT_ECONFIG: CLTRAIN_CLOUD_PROVIDER names no provider. */

@@ -203,7 +203,7 @@ struct clt_source {
     void *state;
 };
 
-/* True if so many targets are different that they are probably real values and not classes. */
+/* True if the number of different targets is so high that they are probably real values and not classes. */
 static inline bool clt_source_hardly_repeats(int64_t distinct, int64_t samples)
 {
     return distinct > 20 && distinct > samples / 4;

@@ -120,7 +120,7 @@ static bool all_absent(const void *out, size_t bytes)
 clt_status ocl_answer_wrong(ocl_item *item, const void *out, size_t bytes)
 {
     if (all_absent(out, bytes))
-        return ocl_answer_with(item, OCL_ANSWER_NO, "the device's compiler does not have it");
+        return ocl_answer_with(item, OCL_ANSWER_NO, "the device's compiler does not offer this feature");
     return ocl_answer_with(item, OCL_ANSWER_WRONG, "the probe kernel computed wrong results");
 }
 

@@ -253,8 +253,8 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
         ARGS_INT("--ranks", "N", a->ranks, 1, 65536, "plan for one of N ranks (1)"),
         ARGS_CAPS(caps_text),
         ARGS_TEXT("--init", "PATH", a->init,
-                  "weights that the training is to start from, as in 'train': what is known of their model "
-                  "and tokenizer fills the CONFIG"),
+                  "weights that the training starts from, as in 'train'; the CONFIG may leave out the "
+                  "keys of the model and the tokenizer that these weights tell"),
         ARGS_TEXT("--for", "CARDS", a->cards,
                   "instead: a table for cards that you do not have, as in H100,A100,T4: what fits, how long "
                   "the whole run would take and what it would cost, planned from data sheets"),

@@ -326,11 +326,11 @@ static clt_status check_skip(const clt_saved_run *saved, predict_format format)
     bool images = clt_source_type_of(saved->config)->left_out != NULL;
     if (!clt_rows_skip(saved->config) || (images && format != PREDICT_NPY))
         return CLT_OK;
-    CLT_FAIL(
-        CLT_EUSAGE,
-        "cltrain predict: data.on_bad_sample=skip: %s; remove it, and repair or remove what cannot be read",
-        images ? "an npy file has no place for an image without a prediction (csv and jsonl have)"
-               : "a prediction can skip only images");
+    CLT_FAIL(CLT_EUSAGE,
+             "cltrain predict does not take data.on_bad_sample=skip: %s; remove this key, and repair or "
+             "remove the samples that cannot be read",
+             images ? "an npy file has no place for an image without a prediction (csv and jsonl have)"
+                    : "it can skip images, but no other samples");
 }
 
 /* Predicts the mask of one volume, because --out names a NIfTI file. */

@@ -324,8 +324,8 @@ clt_status data_show(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--out", "FILE", a.out, "the page to write, such as samples.html"),
         ARGS_INT("--samples", "N", a.samples, 1, 1000, "samples of the training data on it (36)"),
         ARGS_TEXT("--init", "PATH", init,
-                  "weights that the training is to start from, as in 'train': what is known of their model "
-                  "and tokenizer fills the CONFIG"),
+                  "weights that the training starts from, as in 'train'; the CONFIG may leave out the "
+                  "keys of the model and the tokenizer that these weights tell"),
         ARGS_TEXT("--window", "LOW,HIGH", a.window,
                   "values of x that become black and white, such as --window=-160,240 (volumes: "
                   "data.window_low and data.window_high; else the range of the samples)"),

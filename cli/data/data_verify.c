@@ -272,8 +272,8 @@ clt_status data_verify(cmd_context *context, int argc, char **argv)
                   "vocabulary of shards given by name; without it the tokenizer.json "
                   "beside them, if any"),
         ARGS_TEXT("--init", "PATH", v.init,
-                  "weights that the training is to start from, as in 'train': what is known of their model "
-                  "and tokenizer fills the CONFIG"),
+                  "weights that the training starts from, as in 'train'; the CONFIG may leave out the "
+                  "keys of the model and the tokenizer that these weights tell"),
         ARGS_END};
     const args_usage usage = ARGS_USAGE(
         "data verify", "CONFIG|FILE|FOLDER... [section.key=value ...]", 1, ARGS_MAX, options,

@@ -25,8 +25,8 @@ typedef struct train_args {
             "--init", "PATH", (a).init,                                                                      \
             "initial weights: a folder that save_pretrained of transformers wrote, a run, a safetensors "    \
             "file, or one of torch.save (FILE.pth:ENTRY for one of several state dicts); "                   \
-            "what is known of their model and tokenizer fills the CONFIG; it takes the place of "            \
-            "model.init, and '' means random values"),                                                       \
+            "the CONFIG may leave out the keys of the model and the tokenizer that they tell; --init takes " \
+            "the place of model.init, and '' means random values"),                                          \
         ARGS_TEXT("--init-skip", "PATTERNS", (a).init_skip,                                                  \
                   "parameters that keep their random initial values instead of --init's, such as 'fc.*' "    \
                   "for a head with another number of classes; several patterns are separated by commas"),    \

@@ -234,6 +234,6 @@ clt_status clt_model_build_decode(const clt_json *model, const clt_json_doc *doc
     const clt_model_family *family = find_family(clt_json_string(type));
     if (family && family->build_decode)
         return family->build_decode(model, doc, vocab, graph, logits, context);
-    CLT_FAIL(CLT_EUNSUPPORTED, "generating: a model of type '%s' does not generate token by token; gpt does",
+    CLT_FAIL(CLT_EUNSUPPORTED, "a model of type '%s' cannot generate text; a model of type 'gpt' can",
              clt_json_string(type));
 }

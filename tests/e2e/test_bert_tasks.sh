@@ -188,7 +188,7 @@ reject_text 'data\.path'
 expect_text "'bad.jsonl'"
 expect_text "bad.jsonl', line 5"
 expect_code 2 "$CLTRAIN" predict run_class bad.jsonl data.on_bad_sample=skip
-expect_text 'a prediction can skip only images'
+expect_text 'it can skip images, but no other samples'
 expect_code 2 "$CLTRAIN" train class.json model.head=tokens --out none
 expect_text 'model.head tokens'
 

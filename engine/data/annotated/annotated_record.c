@@ -193,7 +193,7 @@ static clt_status read_class(const clt_annotated_rules *rules, clt_encoder *enco
         return clt_fail_prefix(read_number(label, cells, out), "\"%s\"", rules->label);
     CLT_TRY(clt_fail_prefix(add_label(label, cells, out, true), "\"%s\"", rules->label));
     if (out->numbers && out->labels.text[0] == '-')
-        CLT_FAIL(CLT_EDATA, "its \"%s\" is %s: it has no class", rules->label, out->labels.text);
+        CLT_FAIL(CLT_EDATA, "its \"%s\" is %s, and classes count from 0", rules->label, out->labels.text);
     return CLT_OK;
 }
 

@@ -313,7 +313,8 @@ static const clt_config_key chat_keys[] = {
     CLT_KEY_CHOICE("data.train_on", "completions|last|all", "\"completions\"",
                    "the tokens that are trained: of all answers, of the last answer, or all"),
     CLT_KEY_CHOICE("data.packing", "best|next|none", "\"best\"",
-                   "samples in a row of model.context tokens: best fit, in their order, or one"),
+                   "which samples share a row of model.context tokens: the ones that fill it best, "
+                   "the next ones in their order, or none"),
     CLT_KEY_BOOL("data.truncate", "false",
                  "samples that are longer than model.context are cut; false: they are bad samples"),
     CLT_RECORD_TABLE_KEYS,

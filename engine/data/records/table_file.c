@@ -68,7 +68,7 @@ static clt_status cut_row(clt_csv_table *t, const char *row, size_t size, char *
         CLT_FAIL(CLT_EDATA, "its byte %zu is not UTF-8; convert the file (iconv -t UTF-8)", valid + 1);
     clt_status status = clt_csv_cut(t, *copy, 1);
     if (status == CLT_EDATA && !t->plain && memchr(row, '\n', size))
-        return clt_fail_prefix(status, "a quote at the beginning of a cell makes it longer than a line "
+        return clt_fail_prefix(status, "a cell begins with a quote and spans several lines "
                                        "(data.quotes=no takes quotes as characters)");
     return status;
 }

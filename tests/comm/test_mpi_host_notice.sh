@@ -21,7 +21,7 @@ trap 'touch "$work/gcp.far/quit"; wait; remove_hosts; rm -rf "$work"' EXIT
 ip netns exec "c1.$tag" python3 "$CLTRAIN_SOURCE_DIR/tests/e2e/metadata_double.py" gcp gcp.far &
 await_from $! test -s gcp.far/port
 
-net mlp train.steps=16000000 train.log_every=1000000 checkpoint.minutes=0 data.global_batch=32 >net.json
+net mlp train.steps=4000000 train.log_every=1000000 checkpoint.minutes=0 data.global_batch=32 >net.json
 noticed() { says run/metrics.jsonl "\"event\":\"notice\".*\"provider\":\"$1\",\"kind\":\"$2\",\"text\":\"$3"; }
 touch gcp.far/hint
 ./start.sh -np 4 "$CLTRAIN" train net.json --out run >run.out 2>&1 &
@@ -30,7 +30,7 @@ await_from $launcher noticed gcp save 'h1: maintenance of the host: MIGRATE_ON_H
 await_from $launcher saved_after run 0
 touch gcp.far/notice
 ended 75 run.out
-expect_text 'stopped after step [0-9]+ of 16000000; saved in'
+expect_text 'stopped after step [0-9]+ of 4000000; saved in'
 if noticed gcp stop 'h1: preempted'; then pass; else fail 'the words of the end are missing'; fi
 if [ "$(grep -c '"event":"notice"' run/metrics.jsonl)" -eq 2 ]; then pass; else fail "notices were told $(grep -c '"event":"notice"' run/metrics.jsonl) times"; fi
 grep '"event":"stopped"' run/metrics.jsonl >"$out"

@@ -12,7 +12,7 @@ stub=$CLTRAIN_BUILD_DIR/tests/nvml_all.so
 [ -f "$stub" ] || skip_all 'the stub of NVML was not built'
 unset CLTRAIN_MONITOR_SECONDS
 export CLTRAIN_NVML=$stub CLTRAIN_MONITOR_DEVICE=0000:65:00.0
-net mlp train.steps=16000000 train.log_every=1 checkpoint.minutes=0 data.global_batch=16 monitor.seconds=3600 monitor.prometheus=prom >net.json
+net mlp train.steps=4000000 train.log_every=1 checkpoint.minutes=0 data.global_batch=16 monitor.seconds=3600 monitor.prometheus=prom >net.json
 mkdir prom
 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out run >run.out 2>&1 &
 launcher=$!

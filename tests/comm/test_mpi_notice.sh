@@ -7,7 +7,7 @@
 # with code 75, and have computed the same as an undisturbed run. `launch` does not start such a run again.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
-net mlp train.steps=16000000 train.log_every=1 checkpoint.minutes=0 data.global_batch=16 cloud.notice_file=gone cloud.poll_seconds=0.05 >net.json
+net mlp train.steps=4000000 train.log_every=1 checkpoint.minutes=0 data.global_batch=16 cloud.notice_file=gone cloud.poll_seconds=0.05 >net.json
 undisturbed() { # RUN: its parameters are those of a run that nobody has disturbed
     local last
     last=$(sed -n 's/.*stopped after step \([0-9]*\) of.*/\1/p' "$out" | head -n 1)

@@ -37,7 +37,7 @@ awk 'BEGIN { for (i = 0; i < 300000; i++) printf "line %d says %d and %d\n", i, 
 cat >local.json <<JSON
 {"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 16, "context": 16},
  "data": {"type": "tokens", "path": "$work/shards", "tokenizer": "bytes", "micro_batch": 2, "global_batch": 8},
- "train": {"steps": 16000000, "log_every": 1, "eval_every": 0}, "checkpoint": {"every": 10, "minutes": 0}}
+ "train": {"steps": 4000000, "log_every": 1, "eval_every": 0}, "checkpoint": {"every": 10, "minutes": 0}}
 JSON
 sed "s|$work/shards|s3://bucket/story/shards|" local.json >far.json
 upload story/net.json far.json

@@ -238,7 +238,7 @@ expect_code 2 "$CLTRAIN" train base.json --out first
 expect_text "run folder 'first' holds an earlier run" 'another --out'
 if diff -r first kept >/dev/null; then pass; else fail 'the earlier run was changed'; fi
 
-"$CLTRAIN" train base.json train.steps=16000000 --out locked >locked.out 2>&1 &
+"$CLTRAIN" train base.json train.steps=4000000 --out locked >locked.out 2>&1 &
 holder=$!
 await_from "$holder" has_updates locked
 expect_code 8 "$CLTRAIN" train base.json --out locked

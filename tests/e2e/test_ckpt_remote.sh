@@ -75,7 +75,7 @@ ckpt 7 get s3://bucket/other --out run
 ckpt 2 get s3://bucket/runs/a
 # In the folder of a run that trains, the next save would remove the files of the fetch, and a later start
 # would take another run's checkpoint for the newest: it is refused until the run has ended.
-net mlp train.steps=16000000 checkpoint.every=16000000 >long.json
+net mlp train.steps=4000000 checkpoint.every=4000000 >long.json
 "$CLTRAIN" train long.json --out busy >busy.out 2>&1 &
 process=$!
 await_from $process has_updates busy 1

@@ -47,7 +47,7 @@ cut() {
     local format=$1 file=$2 size=$3 process code=0 step
     rm -rf cut whole
     cp "$file" kept
-    guarded "$CLTRAIN" train "$format.json" train.steps=16000000 checkpoint.every=0 --out cut >"$out" 2>&1 </dev/null &
+    guarded "$CLTRAIN" train "$format.json" train.steps=4000000 checkpoint.every=0 --out cut >"$out" 2>&1 </dev/null &
     process=$!
     await_from $process has_updates cut 20
     truncate -s "$size" "$file"
@@ -56,7 +56,7 @@ cut() {
     expect_text "data error: loading batch [0-9]+: .*reading '$file': it ends after $size bytes now" '^saved step [0-9]+ to cut/checkpoints/step_'
     cp kept "$file"
     step=$(find cut/checkpoints -name 'step_*' -printf '%f\n' | sed s/step_//)
-    expect_code 0 "$CLTRAIN" train "$format.json" train.steps=16000000 --max-steps "$step" --out whole
+    expect_code 0 "$CLTRAIN" train "$format.json" train.steps=4000000 --max-steps "$step" --out whole
     expect_same cut/checkpoints/"step_$step"/model.safetensors whole/checkpoints/"step_$step"/model.safetensors
     [ "$(sed -n '$s/.*"event":"\([a-z]*\)".*/\1/p' cut/metrics.jsonl)" = failed ] && pass || fail "$format: the run's records do not end with failed"
     grep -q '"event":"saved".*"reason":"error"' cut/metrics.jsonl && pass || fail "$format: no event saved with the reason"

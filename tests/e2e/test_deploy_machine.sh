@@ -66,7 +66,7 @@ export PATH=$work/bin:$PATH BUCKETS=$work/buckets
 # BUCKETS is for the made-up programs; a hook starts them with a cleaned environment.
 sed -i "2s|^|BUCKETS=$work/buckets\n|" bin/aws bin/gcloud
 
-net mlp train.steps=16000000 train.log_every=1 checkpoint.minutes=0 >net.json
+net mlp train.steps=4000000 train.log_every=1 checkpoint.minutes=0 >net.json
 mkdir bundle && cp net.json bundle/ && ln -s "$CLTRAIN" bundle/cltrain
 # settings STORE WORD...: the settings of a machine
 settings() {

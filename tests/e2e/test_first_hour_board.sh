@@ -54,7 +54,7 @@ expect_text 'log.histograms: .*set log.tensorboard true'
 expect_absent runs/never
 
 # --- killed, resumed, killed, stopped: a file for each session, in the order of their names ---
-options=(small.json train.steps=16000000 checkpoint.every=20 log.tensorboard=true --out runs/killed)
+options=(small.json train.steps=4000000 checkpoint.every=20 log.tensorboard=true --out runs/killed)
 resume=()
 newest() { ls runs/killed/checkpoints 2>/dev/null | sed -n 's/^step_\([0-9]*\)$/\1/p' | sort -n | tail -n 1; }
 has_saved_more_than() { [ "$(newest)" != "$1" ]; }

@@ -59,7 +59,7 @@ expect_code 0 "$CLTRAIN" train plain.json train.steps=3000 train.eval_every=0 tr
 # --- a window whose width changes ---
 # After the change the run makes thousands of further steps.
 guarded "$screen" -c 120 -w 'step 100/' -r 64 -x 'cp narrower/metrics.jsonl changed' \
-    "$CLTRAIN" train net.json train.steps=16000000 train.eval_every=0 --out narrower >"$out" 2>&1 </dev/null &
+    "$CLTRAIN" train net.json train.steps=4000000 train.eval_every=0 --out narrower >"$out" 2>&1 </dev/null &
 process=$!
 await_from $process test -s changed
 at=$(grep -c '"update":' narrower/metrics.jsonl) # which is written once a second, so that more steps than these were made before the change

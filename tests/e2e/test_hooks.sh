@@ -8,7 +8,7 @@
 # waits for a slow hook.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-net mlp train.steps=16000000 checkpoint.minutes=0 cloud.poll_seconds=0.05 >net.json
+net mlp train.steps=4000000 checkpoint.minutes=0 cloud.poll_seconds=0.05 >net.json
 # tell FILE ARGUMENT...: appends the arguments and the whole environment to FILE, a line for each
 cat >tell <<'END'
 #!/bin/sh

@@ -48,7 +48,7 @@ if ls -A | grep -q -e '\.tmp-' -e weights -e 'page'; then fail "a limit left fil
 
 # --- resuming a run that is still going on, before its first checkpoint ---
 # Not under `timeout`, which would end before the trainer, while the lock is still held.
-"$CLTRAIN" train net.json train.steps=16000000 checkpoint.minutes=0 --out going >running 2>&1 </dev/null &
+"$CLTRAIN" train net.json train.steps=4000000 checkpoint.minutes=0 --out going >running 2>&1 </dev/null &
 process=$!
 await_from $process has_updates going
 expect_code 8 "$CLTRAIN" train --resume going

@@ -12,7 +12,7 @@
 unset CLTRAIN_MONITOR_SECONDS CLTRAIN_MONITOR_DEVICE
 export CLTRAIN_NVML=/nowhere/libnvidia-ml.so.1 CLTRAIN_SYSFS=$work/sys
 mkdir sys
-net mlp train.steps=16000000 train.log_every=1 checkpoint.minutes=0 monitor.seconds=0.01 >net.json
+net mlp train.steps=4000000 train.log_every=1 checkpoint.minutes=0 monitor.seconds=0.01 >net.json
 stub() { echo "$CLTRAIN_BUILD_DIR/tests/nvml_$1.so"; }
 [ -f "$(stub all)" ] || skip_all 'the stub of NVML was not built'
 

@@ -14,7 +14,7 @@ command -v python3 >/dev/null || skip_all 'python3, which simulates the services
 unset AWS_EC2_METADATA_SERVICE_ENDPOINT AWS_EC2_METADATA_DISABLED AWS_EC2_METADATA_V1_DISABLED AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE
 unset GCE_METADATA_HOST CLTRAIN_CLOUD_PROVIDER
 export http_proxy=http://127.0.0.1:9 HTTP_PROXY=http://127.0.0.1:9 # requests go past proxies
-net mlp train.steps=16000000 train.log_every=1 checkpoint.minutes=0 cloud.poll_seconds=0.1 >net.json
+net mlp train.steps=4000000 train.log_every=1 checkpoint.minutes=0 cloud.poll_seconds=0.1 >net.json
 
 # double KIND: starts a service; $address is its address, and files in the folder of its name decide its
 # answers

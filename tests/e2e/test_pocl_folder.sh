@@ -158,7 +158,7 @@ fi
 # --- something ends the process ---
 # A signal from outside is not the driver's doing, and ends the process as usual.
 ulimit -c 0
-"$CLTRAIN" train net.json train.steps=16000000 --out killed >killed.txt 2>&1 </dev/null &
+"$CLTRAIN" train net.json train.steps=4000000 --out killed >killed.txt 2>&1 </dev/null &
 process=$!
 await_from $process has_updates killed
 kill -ABRT $process

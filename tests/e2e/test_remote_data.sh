@@ -167,7 +167,7 @@ expect_text "a part of the copy '.*' is damaged; it is fetched from 's3://bucket
 expect_same "$(model big 4)" "$(model far 4)"
 # ... also beside a process that goes on to read it.
 rm -rf cache/objects
-"$CLTRAIN" train big.far.json train.steps=16000000 --out reader >reader.out 2>&1 &
+"$CLTRAIN" train big.far.json train.steps=4000000 --out reader >reader.out 2>&1 &
 process=$!
 await_from $process grep -q '"step":40,' reader/metrics.jsonl
 file=$(copies | xargs ls -S | head -n 1)
@@ -292,7 +292,7 @@ fi
 
 # An object is replaced while its blocks are fetched and dropped.
 rm -rf cache/objects far
-"$CLTRAIN" train big.far.json train.steps=16000000 checkpoint.every=0 storage.cache_gb=0.01 --out far >far.out 2>&1 &
+"$CLTRAIN" train big.far.json train.steps=4000000 checkpoint.every=0 storage.cache_gb=0.01 --out far >far.out 2>&1 &
 process=$!
 await_from $process has_updates far 5
 head -c 12582912 /dev/zero >other
@@ -304,7 +304,7 @@ guarded "$tool" bucket upload d/big/train_0.bin big/train_0.bin 2>/dev/null || f
 # Ctrl-C while the server is silent.
 rm -rf cache/objects far
 echo 'GET train_1.bin hold' >server/faults
-"$CLTRAIN" train big.far.json train.steps=16000000 checkpoint.every=0 --out far >far.out 2>&1 &
+"$CLTRAIN" train big.far.json train.steps=4000000 checkpoint.every=0 --out far >far.out 2>&1 &
 process=$!
 is_held() { [ ! -s server/faults ]; }
 await_from $process is_held

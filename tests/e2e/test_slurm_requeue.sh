@@ -55,7 +55,7 @@ trap 'scancel --user=root >/dev/null 2>&1; kill $daemons; wait; rm -rf "$work"' 
 is_idle() { [ "$(sinfo --noheader --format=%t)" = idle ]; }
 await is_idle
 
-net mlp train.steps=16000000 train.log_every=1 checkpoint.minutes=0 data.global_batch=16 >net.json
+net mlp train.steps=4000000 train.log_every=1 checkpoint.minutes=0 data.global_batch=16 >net.json
 state() { scontrol --oneliner show job "$job" | sed -n 's/.* JobState=\([A-Z]*\) .*/\1/p'; }
 is_state() { [ "$(state)" = "$1" ]; }
 restarts() { scontrol --oneliner show job "$job" | sed -n 's/.* Restarts=\([0-9]*\) .*/\1/p'; }

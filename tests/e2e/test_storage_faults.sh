@@ -73,7 +73,7 @@ echo "$runs trainings among faults, $gave_up of them gave up and were tried agai
 
 # Killed at a random moment of an upload, which begins with the checkpoint of step 2.
 listed() { guarded "$tool" bucket list "$1" 2>/dev/null | grep -q -E -- "$2"; } # PREFIX PATTERN
-net mlp train.steps=16000000 checkpoint.every=2 checkpoint.keep=2 'model.hidden=[1600,1600]' >long.json
+net mlp train.steps=4000000 checkpoint.every=2 checkpoint.keep=2 'model.hidden=[1600,1600]' >long.json
 complete=0
 for kill in $(seq "$kills"); do
     address=s3://bucket/kills/$kill

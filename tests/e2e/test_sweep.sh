@@ -112,7 +112,7 @@ cp halving.json kills.json
 # trains WORKER: whether the worker has a training; sets $child to its process
 trains() { child=$(awk '{ print $1 }' "/proc/$1/task/$1/children" 2>/dev/null) && [ -n "$child" ] && grep -q -z -x train "/proc/$child/cmdline" 2>/dev/null; }
 # A training that is killed is begun again.
-net mlp train.steps=16000000 train.log_every=100000 >endless.json
+net mlp train.steps=4000000 train.log_every=100000 >endless.json
 printf '{"config": "endless.json", "keys": {"optimizer.learning_rate": {"values": [0.1]}}}' >endless.sweep.json
 "$CLTRAIN" sweep endless.sweep.json --out endless >endless.txt 2>&1 &
 worker=$!
@@ -142,7 +142,7 @@ expect_code 0 "$CLTRAIN" sweep kills --workers 2
 same_as rungs kills
 
 # --- a signal: the training saves, the lease is given back, code 75; then it goes on ---
-net mlp train.steps=16000000 train.log_every=100000 >long.json
+net mlp train.steps=4000000 train.log_every=100000 >long.json
 sed 's/net.json/long.json/' grid.json >long_grid.json
 "$CLTRAIN" sweep long_grid.json --out stopped >stopped.txt 2>&1 &
 worker=$!

@@ -76,7 +76,7 @@ expect_awk 'the runs of two sweeps and a run' '/^"/ { n++ } END { exit n != 20 }
 expect_awk 'the report of a run has no trials' '/<h3>Trials/ { found = 1 } END { exit found }' alone/report.html
 
 # --- a budget of all trials: trainings save and are given back, and with a larger budget they continue ---
-net mlp train.steps=16000000 train.log_every=1000000 cost.per_hour=3600 >long.json
+net mlp train.steps=4000000 train.log_every=1000000 cost.per_hour=3600 >long.json
 echo '{"config": "long.json", "keys": {"train.steps": {"values": [16000000, 60]}}}' >money.json
 expect_code 2 "$CLTRAIN" sweep grid.json --out money --budget 5
 expect_text 'budget needs a price'

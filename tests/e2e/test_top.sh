@@ -20,7 +20,7 @@ echo 61000 >$card/hwmon/hwmon0/temp1_input
 COLUMNS=200 expect_code 0 "$CLTRAIN" top --once
 expect_text 'device +used +memory' '^0000:03:00.0 amdgpu +83 % +1.0 GiB +16.0 GiB +201 W +61 C' '^processor +[0-9]+ % '
 
-net mlp train.steps=16000000 checkpoint.minutes=0 >net.json
+net mlp train.steps=4000000 checkpoint.minutes=0 >net.json
 "$CLTRAIN" train net.json --out going >going.out 2>&1 &
 process=$!
 await_from $process has_updates going 3

@@ -40,7 +40,7 @@ if [ "$(uploaded whole | tail -n 1)" = "40 $bytes" ]; then pass; else fail "the 
 if [ "$(last_event whole)" = end ]; then pass; else fail "the last line is not the end: $(tail -n 1 whole/metrics.jsonl)"; fi
 
 # Killed at any moment, on a machine whose disk is lost: another machine continues with the same bits.
-net mlp train.steps=16000000 checkpoint.every=50 train.log_every=1000 >long.json
+net mlp train.steps=4000000 checkpoint.every=50 train.log_every=1000 >long.json
 "$CLTRAIN" train long.json --out lost checkpoint.upload=s3://bucket/runs/lost >lost.out 2>&1 &
 process=$!
 await_from $process listed runs/lost/checkpoints/ manifest.json
@@ -242,7 +242,7 @@ if listed runs/early/ .; then fail 'a run without a step has uploaded something'
 rm notice
 train 0 net.json --out early checkpoint.upload=s3://bucket/runs/early
 # Two runs that have begun at the same moment.
-"$CLTRAIN" train long.json checkpoint.every=16000000 --out duel checkpoint.upload_seconds=0 checkpoint.upload=s3://bucket/runs/duel >duel.out 2>&1 &
+"$CLTRAIN" train long.json checkpoint.every=4000000 --out duel checkpoint.upload_seconds=0 checkpoint.upload=s3://bucket/runs/duel >duel.out 2>&1 &
 process=$!
 await_from $process listed runs/duel/ config.resolved
 guarded "$tool" bucket put runs/duel/metrics.jsonl second/metrics.jsonl 2>/dev/null
@@ -261,9 +261,9 @@ expect_same second/metrics.jsonl metrics
 
 # Uploads that fail: the run continues, and they are tried again while it runs and at its end. If the newest
 # checkpoint is still missing after that wait, the code of a complete run is 8.
-"$CLTRAIN" train long.json checkpoint.every=16000000 --out again --max-steps 20 >"$out" 2>&1
+"$CLTRAIN" train long.json checkpoint.every=4000000 --out again --max-steps 20 >"$out" 2>&1
 for _ in 1 2; do echo 'PUT step_20/model AccessDenied.403'; done >server/faults
-"$CLTRAIN" train long.json checkpoint.every=16000000 --out again --resume auto checkpoint.upload=s3://bucket/runs/again >again.out 2>&1 &
+"$CLTRAIN" train long.json checkpoint.every=4000000 --out again --resume auto checkpoint.upload=s3://bucket/runs/again >again.out 2>&1 &
 process=$!
 await_from $process listed runs/again/checkpoints/step_20/ manifest.json # no newer checkpoint comes
 touch again/STOP

@@ -45,10 +45,13 @@ clt_schedule clt_job_schedule(const clt_config *c, int64_t steps, int64_t global
 void clt_job_table(const clt_job *job, float *table)
 {
     const clt_update_spec *spec = &job->update;
+    double correction[CLT_OPTIMIZER_CORRECTIONS] = {0};
+    bool changes = spec->optimizer->corrections != NULL; /* until 1 - beta^u is exactly 1 */
     for (int64_t u = 0; u < job->steps; u++) {
-        double correction[CLT_OPTIMIZER_CORRECTIONS] = {0};
-        if (spec->optimizer->corrections)
+        if (changes) {
             spec->optimizer->corrections(spec->value, u + 1, correction);
+            changes = correction[0] < 1.0 || correction[1] < 1.0;
+        }
         table[4 * u] = (float)clt_schedule_rate(&job->schedule, u);
         table[4 * u + 1] = (float)correction[0];
         table[4 * u + 2] = (float)correction[1];

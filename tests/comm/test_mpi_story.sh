@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
-# ctest-cost: 25 ctest-optimise: no
+# ctest-cost: 25
 #
 # A run on rented machines, from the first to the last: config, data and checkpoints are in a bucket, each
 # machine is new and empty and has two ranks, and each except the last is lost, by a notice or a kill, at a

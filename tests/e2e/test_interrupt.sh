@@ -9,12 +9,12 @@
 # installs.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-steps=9000
+steps=5000
 cat >net.json <<JSON
-{"model": {"type": "mlp", "hidden": [96, 96], "dropout": 0.1},
+{"model": {"type": "mlp", "hidden": [24, 24], "dropout": 0.1},
  "data": {"type": "synthetic", "samples": 1000, "shape": [16], "classes": 4, "noise": 1.0, "micro_batch": 32, "global_batch": 128},
  "optimizer": {"learning_rate": 0.001, "clip": 1}, "schedule": {"type": "cosine"},
- "train": {"steps": $steps, "eval_every": 700, "eval_batches": 4, "log_every": 1}, "checkpoint": {"every": 900, "best": true}}
+ "train": {"steps": $steps, "eval_every": 400, "eval_batches": 4, "log_every": 1}, "checkpoint": {"every": 500, "best": true}}
 JSON
 
 # The interruptions: signals, and the file. Schedulers send SIGTERM more than once (to the launcher, and to

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * usage: short_library LIBPOCL WORDS IN OUT
- * Writes the bitcode file IN, PoCL's library of built-in functions, to OUT with fewer functions: those that
- * the sorted lines of the file WORDS name, those that PoCL itself calls, and all that these call. PoCL reads
- * this library, 10 MB otherwise, in each process that compiles a kernel, which takes most of a second. The
- * LLVM is the one that LIBPOCL has loaded. If it has no C interface, nothing is written. */
+ * Writes the bitcode file IN, PoCL's library of built-in functions, to OUT with fewer functions: the ones that
+ * the sorted lines of the file WORDS name, the ones that PoCL itself calls, and all that these call. PoCL
+ * reads this library, 10 MB otherwise, in each process that compiles a kernel, which takes most of a second.
+ * The LLVM is the one that LIBPOCL has loaded. Exit codes: 0; 1 if that LLVM has no C interface, and nothing
+ * is written; 2 for every other failure. Each failure has a message on the standard error. */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -45,12 +46,16 @@ static bool load(const char *libpocl)
                  {"LLVMCreatePassBuilderOptions", &llvm.options},
                  {"LLVMRunPasses", &llvm.run},
                  {"LLVMWriteBitcodeToFile", &llvm.write}};
-    if (dlopen(libpocl, RTLD_NOW | RTLD_GLOBAL) == NULL)
+    if (dlopen(libpocl, RTLD_NOW | RTLD_GLOBAL) == NULL) {
+        fprintf(stderr, "short_library: %s\n", dlerror());
         return false;
+    }
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         void *found = dlsym(RTLD_DEFAULT, parts[i].name);
-        if (found == NULL)
+        if (found == NULL) {
+            fprintf(stderr, "short_library: the LLVM of %s has no %s\n", libpocl, parts[i].name);
             return false;
+        }
         memcpy(parts[i].where, &found, sizeof found);
     }
     return true;
@@ -60,17 +65,19 @@ static bool load(const char *libpocl)
 static char **words;
 static size_t word_count;
 
-static void read_words(const char *path)
+static bool read_words(const char *path)
 {
     FILE *f = fopen(path, "r");
     char line[512];
-    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+    if (f == NULL)
+        return false;
+    while (fgets(line, sizeof line, f) != NULL) {
         line[strcspn(line, "\n")] = '\0';
         words = realloc(words, (word_count + 1) * sizeof *words);
         words[word_count++] = strdup(line);
     }
-    if (f != NULL)
-        fclose(f);
+    fclose(f);
+    return word_count > 0;
 }
 
 static int compare(const void *a, const void *b)
@@ -85,7 +92,7 @@ static bool named(const char *word)
 
 /* Whether PoCL may look for a function by its name. Built-in functions of OpenCL have mangled names, such as
  * _Z3expf or, from a macro of PoCL's header, _Z7_cl_expf; their names without digits at the end count, too,
- * as in short_pocl.sh. Of the others, those of SLEEF serve only the built-in functions. */
+ * as in short_pocl.sh. Functions of SLEEF serve only the built-in functions. */
 static bool wanted(const char *symbol)
 {
     char name[256];
@@ -147,9 +154,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: short_library LIBPOCL WORDS IN OUT\n");
         return 2;
     }
-    read_words(argv[2]);
-    return load(argv[1]) && llvm.read(argv[3], &buffer, &message) == 0 && llvm.parse(buffer, &module) == 0 &&
-                   shorten(module) && llvm.write(module, argv[4]) == 0
-               ? 0
-               : 1;
+    if (!load(argv[1]))
+        return 1;
+    if (read_words(argv[2]) && llvm.read(argv[3], &buffer, &message) == 0 &&
+        llvm.parse(buffer, &module) == 0 && shorten(module) && llvm.write(module, argv[4]) == 0)
+        return 0;
+    fprintf(stderr, "short_library: %s cannot be shortened to the words of %s\n", argv[3], argv[2]);
+    return 2;
 }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # usage: short_pocl.sh LIBRARY OUT SHORT_LIBRARY SOURCE...
-# Links to an installed PoCL (its library LIBRARY) in the folder OUT, with two files of its own that have only those of OpenCL's built-in
-# functions that the kernel files SOURCE name: opencl-c.h, their declarations, which PoCL reads for each program (895 KB otherwise: more
+# Links to an installed PoCL (its library LIBRARY) in the folder OUT, with two files of its own that have only the built-in functions of OpenCL
+# that the kernel files SOURCE name: opencl-c.h, their declarations, which PoCL reads for each program (895 KB otherwise: more
 # than a fifth of the time of building one), and the bitcode of the functions for this processor, which PoCL reads in each process that
 # compiles (10 MB otherwise; SHORT_LIBRARY, made from short_library.c, writes it). A name of which a macro makes several by digits at its
 # end, as of vload, stands for all of them; a function that is missing is an error of the build. OUT/vendors is what OCL_ICD_VENDORS is
@@ -35,18 +35,22 @@ awk '
         }
     }
     { print }' "$out/words" "$share/include/opencl-c.h" >"$out/share/pocl/include/opencl-c.h"
-# PoCL takes the library of the largest instruction set that the processor has. Where its LLVM cannot be asked (1), it stays as it is.
+# PoCL takes the library of the largest instruction set that the processor has. If its LLVM has no C interface (code 1), the library stays
+# whole: tests then only take longer.
 variant=none
 for set in avx2 avx512; do
     if grep -q "^flags.* $set" /proc/cpuinfo 2>/dev/null; then variant=$set; fi
 done
 for file in "$out"/share/pocl/kernel-*-"$variant".bc; do
-    [ -e "$file" ] || continue
+    if [ ! -e "$file" ]; then
+        echo "no library of built-in functions is shortened: there is none for a processor like this ($variant)" >&2
+        continue
+    fi
     code=0
     "$short_library" "$library" "$out/words" "$file" "$out/short.bc" || code=$?
     case $code in
     0) mv "$out/short.bc" "$file" ;;
-    1) ;;
+    1) echo "$file stays whole" >&2 ;;
     *) exit "$code" ;;
     esac
 done

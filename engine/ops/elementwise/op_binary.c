@@ -11,7 +11,8 @@
  * grads   dxi: write or accumulate; the gradient of a repeated input is summed over its repetitions, in a
  *         fixed order
  * units   none                                           errors  CLT_ESHAPE with both shapes
- * memory  workspace for repeated inputs: at most 256 times their size as f32
+ * memory  workspace for gradients of repeated inputs: at most 256 times their size as f32; for an f16 or bf16
+ *         sum of more than four inputs, or of two repeated ones: y as f32
  * source  -                                              tested  verify -t 'add*', 'multiply*', or exact */
 
 static clt_status binary_infer(clt_infer *ctx)
@@ -40,6 +41,8 @@ static clt_status binary_infer(clt_infer *ctx)
     return clt_infer_out(ctx, dtype, &shape);
 }
 
+/* A launch takes at most four inputs, only one of which may be repeated. Further launches add to its sum, which
+ * is f32 until all inputs are added. */
 static clt_status add_forward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
     uint64_t elements = (uint64_t)clt_call_elements(call, call->out[0]);
@@ -51,9 +54,11 @@ static clt_status add_forward(ocl_emitter *e, const clt_call *call, clt_style st
         else
             repeated[n_repeated++] = call->in[i];
     }
+    clt_dtype type = clt_call_dtype(call, call->out[0]);
+    bool apart = type != CLT_F32 && (call->node->n_in > 4 || n_repeated > 1);
+    int32_t sum = apart ? ocl_workspace(e, CLT_F32, elements, "sum of inputs") : call->out[0];
     while (at_full < n_full || at_repeated < n_repeated) {
-        clt_binary_launch l = {
-            .kernel = "binary_fwd", .y = call->out[0], .elements = elements, .period = elements};
+        clt_binary_launch l = {.kernel = "binary_fwd", .y = sum, .elements = elements, .period = elements};
         l.accumulate = at_full > 0;
         while (l.n_in < 4 && at_full < n_full)
             l.in[l.n_in++] = full[at_full++];
@@ -63,6 +68,8 @@ static clt_status add_forward(ocl_emitter *e, const clt_call *call, clt_style st
         }
         clt_emit_binary(e, call, &l, style);
     }
+    if (apart)
+        clt_emit_convert(e, call->out[0], type, sum, CLT_F32, elements);
     return CLT_OK;
 }
 

@@ -45,6 +45,10 @@ static void multiply_backward(clt_ref_call *call)
     }
 }
 
+#define SEVEN(type)                                                                                          \
+    CLT_CASE_FLOAT(type, 9, 13), CLT_CASE_FLOAT(type, 9, 13), CLT_CASE_FLOAT(type, 13),                      \
+        CLT_CASE_FLOAT(type, 9, 13), CLT_CASE_FLOAT(type, 9, 13), CLT_CASE_FLOAT(type, 13),                  \
+        CLT_CASE_FLOAT(type, 9, 13)
 static const clt_op_case add_cases[] = {
     CLT_CASE("bf16", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_FLOAT(CLT_BF16, 5, 55),
              CLT_CASE_FLOAT(CLT_BF16, 5, 55)),
@@ -59,6 +63,11 @@ static const clt_op_case add_cases[] = {
     CLT_CASE("three", NULL, CLT_EXACT, CLT_CASE_F32(1, 1030), CLT_CASE_F32(1, 1030), CLT_CASE_F32(1030)),
     CLT_CASE("seven", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_F32(9, 13), CLT_CASE_F32(9, 13), CLT_CASE_F32(13),
              CLT_CASE_F32(9, 13), CLT_CASE_F32(9, 13), CLT_CASE_F32(13), CLT_CASE_F32(9, 13)),
+    /* several launches, whose partial sums must not be rounded to 16 bits */
+    CLT_CASE("seven_bf16", NULL, CLT_SMALL | CLT_EXACT, SEVEN(CLT_BF16)),
+    CLT_CASE("seven_f16", NULL, CLT_EXACT, SEVEN(CLT_F16)),
+    CLT_CASE("two_rows_f16", NULL, CLT_EXACT, CLT_CASE_FLOAT(CLT_F16, 70, 67), CLT_CASE_FLOAT(CLT_F16, 67),
+             CLT_CASE_FLOAT(CLT_F16, 67)),
 };
 
 /* Column sums of R rows, in blocks: errors stay below eps * sqrt(R) of the sum's size, at most about 16 eps

@@ -68,6 +68,12 @@ typedef enum ocl_command_kind {
  * of an epilogue have the most, 40 (test_cl_gemm_forms). */
 #define OCL_MAX_ARGS 44
 
+/* Largest number of work-groups of a launch in its first dimension, and in each of the others: the limits of
+ * NVIDIA's drivers (CUDA C++ Programming Guide, compute capabilities). The emitter refuses more for every
+ * device, so a plan that was tested on one device runs on the others. */
+#define OCL_MAX_GROUPS_X 2147483647u
+#define OCL_MAX_GROUPS_YZ 65535u
+
 struct ocl_buffer;
 struct ocl_device;
 struct ocl_event;
@@ -194,6 +200,8 @@ void ocl_arg_inout(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t ele
 /* Adds an output that the kernel overwrites (accumulate false) or adds to (true). The flag is passed as the
  * next argument, an int. */
 void ocl_arg_grad(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements, bool accumulate);
+void ocl_arg_grad_part(ocl_emitter *e, ocl_tensor_ref ref, clt_dtype dtype, uint64_t elements,
+                       bool accumulate);
 void ocl_arg_i32(ocl_emitter *e, int32_t value);
 void ocl_arg_u32(ocl_emitter *e, uint32_t value);
 void ocl_arg_u64(ocl_emitter *e, uint64_t value);

@@ -202,7 +202,13 @@ void ocl_arg_inout(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t ele
 
 void ocl_arg_grad(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements, bool accumulate)
 {
-    ocl_arg_tensor(e, accumulate ? OCL_READ_WRITE : OCL_WRITE, ocl_ref(tensor), dtype, elements);
+    ocl_arg_grad_part(e, ocl_ref(tensor), dtype, elements, accumulate);
+}
+
+void ocl_arg_grad_part(ocl_emitter *e, ocl_tensor_ref ref, clt_dtype dtype, uint64_t elements,
+                       bool accumulate)
+{
+    ocl_arg_tensor(e, accumulate ? OCL_READ_WRITE : OCL_WRITE, ref, dtype, elements);
     ocl_arg_i32(e, accumulate);
 }
 
@@ -259,6 +265,17 @@ void ocl_kernel_needs(ocl_emitter *e, uint32_t caps)
         command->needs |= caps;
 }
 
+static void check_groups(ocl_emitter *e, uint32_t dim, uint64_t groups)
+{
+    uint64_t most = dim == 0 ? OCL_MAX_GROUPS_X : OCL_MAX_GROUPS_YZ;
+    if (groups > most)
+        ocl_emit_fail(e, clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
+                                  "emitting '%s': kernel %s needs %llu work-groups in dimension %u, and "
+                                  "NVIDIA's drivers launch at most %llu; use a smaller micro-batch",
+                                  label_of(e), e->open->kernel, (unsigned long long)groups, dim,
+                                  (unsigned long long)most));
+}
+
 static void kernel_end(ocl_emitter *e, uint32_t dims, const uint64_t *global, const uint64_t *local,
                        double flops)
 {
@@ -282,6 +299,7 @@ static void kernel_end(ocl_emitter *e, uint32_t dims, const uint64_t *global, co
         empty = empty || global[i] == 0;
         command->local[i] = (size_t)group;
         command->global[i] = (size_t)clt_align_up(global[i], group);
+        check_groups(e, i, command->global[i] / group);
     }
     ocl_emit_fail(e, clt_str_check(&e->options));
     command->options = keep_text(e, e->options.text);

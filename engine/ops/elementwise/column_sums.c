@@ -15,7 +15,7 @@
 #define MIN_BLOCK_ROWS 16
 #define MANY_BLOCKS 256
 #define MANY_ROWS 256    /* of a block */
-#define MAX_BLOCKS 32768 /* devices limit the groups of a dimension to 65535 */
+#define MAX_BLOCKS 32768 /* at most OCL_MAX_GROUPS_YZ */
 #define MANY_COLUMNS 16384
 #define ONE_STAGE_ROWS 256
 

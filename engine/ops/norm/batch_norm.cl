@@ -131,7 +131,7 @@ KERNEL batch_norm_combine(OUT(mean), OUT(sum_square) SUMS_OF_COUNTS, IN(part), I
                           ulong rows, ulong cols, ulong block_rows, ulong blocks, ulong span, uint tile)
 {
     COLUMNS;
-    ulong at = get_group_id(1), from = at * span, to = min(blocks, from + span);
+    ulong at = BLOCK, from = at * span, to = min(blocks, from + span);
     COUNT_ROWS(from, to);
 #if COUNTED
     if (begin == 0)
@@ -412,7 +412,7 @@ KERNEL batch_norm_bwd_part(OUT(sum), OUT(product), IN(part_sum), IN(part_product
                            ulong span, uint tile)
 {
     COLUMNS;
-    ulong at = get_group_id(1), from = at * span, to = min(blocks, from + span);
+    ulong at = BLOCK, from = at * span, to = min(blocks, from + span);
     part_sum += part_sum0 + begin;
     part_product += part_product0 + begin;
     sum += sum0 + at * cols + begin;

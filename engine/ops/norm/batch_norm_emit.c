@@ -15,7 +15,7 @@
 #define ONE_STAGE 256
 /* Rows of an item in the kernels without sums in flat style: few, so that many items run. */
 #define FLAT_ROWS 8
-#define FLAT_BLOCKS 32768 /* devices limit the groups of a dimension to 65535 */
+#define FLAT_BLOCKS 32768 /* more rows make the items longer */
 
 uint64_t clt_bn_span_of(uint64_t blocks)
 {
@@ -83,14 +83,13 @@ void clt_bn_arg_rows(ocl_emitter *e, const clt_batch_norm *n, const clt_column_b
 void clt_bn_end_rows(ocl_emitter *e, const clt_batch_norm *n, const clt_column_blocks *blocks,
                      double flops_per_element)
 {
-    ocl_kernel_end_2d(e, clt_div_up(n->cols, n->tile) * n->items, blocks->count, n->items, 1,
+    ocl_kernel_end_1d(e, clt_div_up(n->cols, n->tile) * blocks->count * n->items, n->items,
                       flops_per_element * (double)(n->rows * n->cols));
 }
 
 void clt_bn_end_parts(ocl_emitter *e, const clt_batch_norm *n, uint64_t parts, double flops)
 {
-    ocl_kernel_end_2d(e, clt_div_up(n->cols, n->tile) * n->items, parts, n->items, 1,
-                      flops * (double)n->cols);
+    ocl_kernel_end_1d(e, clt_div_up(n->cols, n->tile) * parts * n->items, n->items, flops * (double)n->cols);
 }
 
 void clt_bn_end_channels(ocl_emitter *e, const clt_batch_norm *n, double flops_per_channel)

@@ -67,7 +67,7 @@ static clt_status norm_infer(clt_infer *ctx)
 #define MAX_BLOCKS 512    /* blocks of a sample */
 #define PART_BLOCKS 16    /* blocks of a part, for the gradients of w and b */
 #define FLAT_ROWS 8       /* rows of an item in kernels without sums, in flat style */
-#define FLAT_BLOCKS 32768 /* devices limit the groups of a dimension to 65535 */
+#define FLAT_BLOCKS 32768 /* blocks of all samples in these kernels, if no sample needs more than one */
 
 typedef struct norm {
     const clt_call *call;
@@ -114,9 +114,9 @@ static void arg_rows(ocl_emitter *e, const norm *n, const clt_column_blocks *blo
     ocl_arg_u32(e, (uint32_t)n->tile);
 }
 
-static void end_2d(ocl_emitter *e, const norm *n, uint64_t blocks, double flops)
+static void end_blocks(ocl_emitter *e, const norm *n, uint64_t blocks, double flops)
 {
-    ocl_kernel_end_2d(e, clt_div_up(n->cols, n->tile) * n->items, blocks, n->items, 1, flops);
+    ocl_kernel_end_1d(e, clt_div_up(n->cols, n->tile) * blocks * n->items, n->items, flops);
 }
 
 static double elements(const norm *n)
@@ -135,7 +135,7 @@ static void arg_groups(ocl_emitter *e, const norm *n)
 }
 static void end_groups(ocl_emitter *e, const norm *n, double flops)
 {
-    ocl_kernel_end_2d(e, clt_div_up(n->samples * n->groups, n->items) * n->items, 1, n->items, 1,
+    ocl_kernel_end_1d(e, clt_div_up(n->samples * n->groups, n->items) * n->items, n->items,
                       flops * (double)(n->samples * n->blocks.count * n->cols));
 }
 
@@ -159,7 +159,7 @@ static void emit_statistics(ocl_emitter *e, norm *n)
     ocl_arg_out(e, part[1], CLT_F32, parts);
     clt_arg_in_of(e, call, call->in[0], n->samples * n->rows * n->cols);
     arg_rows(e, n, &n->blocks);
-    end_2d(e, n, n->samples * n->blocks.count, 4.0 * elements(n));
+    end_blocks(e, n, n->samples * n->blocks.count, 4.0 * elements(n));
     begin(e, n, "group_norm_stats");
     ocl_arg_out(e, call->saved[0], CLT_F32, n->samples * n->cols);
     ocl_arg_out(e, call->saved[1], CLT_F32, n->samples * n->cols);
@@ -188,7 +188,7 @@ static clt_status norm_forward(ocl_emitter *e, const clt_call *call, clt_style s
     for (int i = 0; n.affine && i < 2; i++)
         ocl_arg_in(e, call->param[i], CLT_F32, n.cols);
     arg_rows(e, &n, &n.pass);
-    end_2d(e, &n, n.samples * n.pass.count, (2.0 + 2.0 * n.affine) * elements(&n));
+    end_blocks(e, &n, n.samples * n.pass.count, (2.0 + 2.0 * n.affine) * elements(&n));
     return CLT_OK;
 }
 
@@ -210,7 +210,7 @@ static void emit_params(ocl_emitter *e, norm *n, const int32_t *part)
     ocl_arg_u64(e, n->cols);
     ocl_arg_u64(e, PART_BLOCKS);
     ocl_arg_u32(e, (uint32_t)n->tile);
-    end_2d(e, n, parts, 2.0 * (double)(blocks * n->cols));
+    end_blocks(e, n, parts, 2.0 * (double)(blocks * n->cols));
     begin(e, n, "batch_norm_bwd_total");
     ocl_define(e, "HAVE_DW", call->dparam[0] >= 0);
     ocl_define(e, "HAVE_DB", call->dparam[1] >= 0);
@@ -224,7 +224,7 @@ static void emit_params(ocl_emitter *e, norm *n, const int32_t *part)
     ocl_arg_u64(e, parts);
     ocl_arg_u64(e, n->cols);
     ocl_arg_u32(e, (uint32_t)n->tile);
-    end_2d(e, n, 1, 2.0 * (double)(parts * n->cols));
+    end_blocks(e, n, 1, 2.0 * (double)(parts * n->cols));
 }
 
 static void emit_dx(ocl_emitter *e, norm *n, const int32_t *part)
@@ -262,7 +262,7 @@ static void emit_dx(ocl_emitter *e, norm *n, const int32_t *part)
         ocl_arg_in(e, call->param[0], CLT_F32, n->cols);
     arg_rows(e, n, &n->pass);
     ocl_arg_f32(e, (float)((double)n->groups / (double)(n->rows * n->cols)));
-    end_2d(e, n, n->samples * n->pass.count, (7.0 + n->affine) * elements(n));
+    end_blocks(e, n, n->samples * n->pass.count, (7.0 + n->affine) * elements(n));
 }
 
 static clt_status norm_backward(ocl_emitter *e, const clt_call *call, clt_style style)
@@ -286,7 +286,7 @@ static clt_status norm_backward(ocl_emitter *e, const clt_call *call, clt_style 
     clt_arg_in_of(e, call, call->in[0], all);
     arg_mean_rstd(e, &n);
     arg_rows(e, &n, &n.blocks);
-    end_2d(e, &n, n.samples * n.blocks.count, 5.0 * elements(&n));
+    end_blocks(e, &n, n.samples * n.blocks.count, 5.0 * elements(&n));
     if (params)
         emit_params(e, &n, part);
     if (call->din[0] >= 0)

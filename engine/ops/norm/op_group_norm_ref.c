@@ -97,6 +97,7 @@ static const clt_op_case group_norm_cases[] = {
     CLT_CASE("f16", "{\"groups\":5}", 0, CLT_CASE_FLOAT(CLT_F16, 2, 35, 4, 3)),
     CLT_CASE("one_sample", "{\"groups\":2}", 0, CLT_CASE_F32(1, 6, 5, 7)),
     CLT_CASE("blocks", "{\"groups\":6}", 0, CLT_CASE_F32(3, 18, 23, 31)),
+    CLT_CASE("samples", "{\"groups\":2}", 0, CLT_CASE_F32(66001, 6)),
     CLT_CASE("long_blocks", "{\"groups\":2}", 0, CLT_CASE_F32(2, 4, 263, 257)),
     /* two values may be close to each other; with the usual eps, rstd is then up to 316 and multiplies
      * rounding errors */

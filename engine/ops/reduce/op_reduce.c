@@ -185,14 +185,14 @@ static void reduce_define(ocl_emitter *e, const reduce_view *v, reduce_launch *l
 
 static void reduce_end(ocl_emitter *e, const reduce_view *v, const reduce_launch *l, double flops)
 {
-    uint64_t global[3] = {v->kept[2], v->kept[1], v->kept[0]}, group[3] = {l->local, 1, 1};
+    uint64_t items = v->outputs;
     if (l->form == FORM_GROUP)
-        global[0] *= l->local;
+        items *= l->local;
     if (l->tile) {
         ocl_arg_u32(e, (uint32_t)l->tile);
-        global[0] = clt_div_up(v->kept[2], l->tile) * l->local;
+        items = clt_div_up(v->kept[2], l->tile) * v->kept[1] * v->kept[0] * l->local;
     }
-    ocl_kernel_end_3d(e, global, group, flops);
+    ocl_kernel_end_1d(e, items, l->local, flops);
 }
 
 static const char *const forward_kernels[] = {"reduce_fwd_group", "reduce_fwd_column", "reduce_fwd_column",

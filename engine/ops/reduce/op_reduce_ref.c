@@ -123,6 +123,9 @@ static const clt_op_case reduce_cases[] = {
     SUM_MEAN_MAX("alternate", ",\"axes\":[1,3,5]", CLT_SMALL, 2, 3, 2, 5, 3, 17),
     SUM_MEAN_MAX("ones", ",\"axes\":[1,3],\"keepdims\":true", CLT_SMALL, 1, 1, 3, 1),
     SUM_MEAN_MAX("single", "", CLT_SMALL, 1, 1),
+    /* more outputs than a dimension of a launch may have groups */
+    CLT_CASE("sum_samples", "{\"kind\":\"sum\",\"axes\":[1]}", CLT_EXACT, CLT_CASE_F32(66001, 2, 3)),
+    CLT_CASE("max_samples", "{\"kind\":\"max\",\"axes\":[1,3]}", CLT_EXACT, CLT_CASE_F32(16501, 2, 5, 2)),
     CLT_CASE_DEEP("equal_inner", "{\"kind\":\"mean\"}", CLT_CASE_F32(2, 300000)),
     CLT_CASE_DEEP("equal_outer", "{\"axes\":[1]}", CLT_CASE_F32(1, 40001, 18)),
     CLT_CASE_DEEP("equal_planes", "{\"axes\":[1,3]}", CLT_CASE_F32(1, 5003, 2, 3, 19)),

@@ -6,7 +6,7 @@
  * neighbouring outputs, which stay in the first-level cache while whole rows stream past them, or one output
  * per item of a group); row (one item per output; accepts everything). A maximum stores the index of the
  * first one; NaN is greater than everything. Sums of many elements are made in chains (long_sum.clh).
- * Launches have one dimension per kept dimension.
+ * Launches have one dimension: devices limit the groups of the others to 65535.
  *
  *   -DMAX=0|1  -DINDEX=0|1: store the index of the maximum
  *   -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx
@@ -94,6 +94,11 @@ static inline bool reduce_same(float v, float top)
 {
     return v == top || (v != v && top != top);
 }
+/* The group's outputs in the kernels column: `width` of them from `begin` on, of row o0, o1. */
+#define TILE_OF_GROUP                                                                                        \
+    uint group = (uint)get_group_id(0), tiles = (k2 - 1) / tile + 1, row = group / tiles;                    \
+    uint begin = (group - row * tiles) * tile, width = min(tile, k2 - begin);                                \
+    ulong o0 = row / k1, o1 = row % k1
 #define SHAPE k0, k1, k2, ks0, ks1, ks2, r0, r1, r2, rs0, rs1, rs2
 
 /* Finding the index of the first maximum: vectors first test whether a block of FIND elements contains it. */
@@ -128,10 +133,10 @@ static inline uint reduce_find(__global const STORAGE(DT) * x, float top, SHAPE_
 __kernel void reduce_fwd_row(__global STORAGE(DT) *restrict y, ulong y0 INDEX_OUT,
                              __global const STORAGE(DT) *restrict x, ulong x0, SHAPE_ARGS, float factor)
 {
-    uint o2 = (uint)get_global_id(0);
-    if (o2 >= k2)
+    ulong o = get_global_id(0);
+    if (o >= (ulong)k0 * k1 * k2)
         return;
-    ulong o1 = get_global_id(1), o0 = get_global_id(2), o = (o0 * k1 + o1) * k2 + o2;
+    ulong o01 = o / k2, o2 = o - o01 * k2, o0 = o01 / k1, o1 = o01 - o0 * k1;
     x += x0 + o0 * ks0 + o1 * ks1 + o2 * ks2;
     float sum = START, all = 0.0f, rest = 0.0f;
     float16 sum16 = (float16)(START), all16 = (float16)(0.0f), rest16 = (float16)(0.0f);
@@ -168,7 +173,8 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_fwd_group(
     SHAPE_ARGS, float factor)
 {
     __local float scratch[WG];
-    ulong o2 = get_group_id(0), o1 = get_group_id(1), o0 = get_group_id(2), o = (o0 * k1 + o1) * k2 + o2;
+    uint group = (uint)get_group_id(0), o01 = group / k2;
+    ulong o = group, o2 = group - o01 * k2, o0 = o01 / k1, o1 = o01 % k1;
     uint lane = (uint)get_local_id(0), taken = 0;
     x += x0 + o0 * ks0 + o1 * ks1 + o2 * ks2;
     float sum = START, all = 0.0f, rest = 0.0f;
@@ -244,13 +250,12 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_fwd_group(
         }
 #endif
 
-/* A grid of groups: (tiles of k2, k1, k0). */
+/* The groups: tiles of k2, and the same for each index of k1 and k0. */
 __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_fwd_column(
     __global STORAGE(DT) *restrict y, ulong y0 INDEX_OUT, __global const STORAGE(DT) *restrict x, ulong x0,
     SHAPE_ARGS, float factor, uint tile)
 {
-    uint begin = (uint)get_group_id(0) * tile, width = min(tile, k2 - begin);
-    ulong o1 = get_group_id(1), o0 = get_group_id(2);
+    TILE_OF_GROUP;
     x += x0 + o0 * ks0 + o1 * ks1 + begin;
     y += y0 + (o0 * k1 + o1) * k2 + begin;
     IF_INDEX(where += where0 + (o0 * k1 + o1) * k2 + begin;)
@@ -329,10 +334,10 @@ __kernel void reduce_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, int a
                              __global const STORAGE(DYT) *restrict dy, ulong dy0 INDEX_IN, SHAPE_ARGS,
                              float factor)
 {
-    uint o2 = (uint)get_global_id(0);
-    if (o2 >= k2)
+    ulong o = get_global_id(0);
+    if (o >= (ulong)k0 * k1 * k2)
         return;
-    ulong o1 = get_global_id(1), o0 = get_global_id(2), o = (o0 * k1 + o1) * k2 + o2;
+    ulong o01 = o / k2, o2 = o - o01 * k2, o0 = o01 / k1, o1 = o01 - o0 * k1;
     float grad = LOAD(DYT, dy, dy0 + o) * factor;
 #if MAX
     uint found = where[where0 + o];
@@ -358,7 +363,8 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_bwd_group(
     __global STORAGE(GT) *restrict dx, ulong dx0, int accumulate, __global const STORAGE(DYT) *restrict dy,
     ulong dy0 INDEX_IN, SHAPE_ARGS, float factor)
 {
-    ulong o2 = get_group_id(0), o1 = get_group_id(1), o0 = get_group_id(2), o = (o0 * k1 + o1) * k2 + o2;
+    uint group = (uint)get_group_id(0), o01 = group / k2;
+    ulong o = group, o2 = group - o01 * k2, o0 = o01 / k1, o1 = o01 % k1;
     float grad = LOAD(DYT, dy, dy0 + o) * factor;
 #if MAX
     uint found = where[where0 + o];
@@ -379,8 +385,7 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_bwd_column(
     __global STORAGE(GT) *restrict dx, ulong dx0, int accumulate, __global const STORAGE(DYT) *restrict dy,
     ulong dy0 INDEX_IN, SHAPE_ARGS, float factor, uint tile)
 {
-    uint begin = (uint)get_group_id(0) * tile, width = min(tile, k2 - begin);
-    ulong o1 = get_group_id(1), o0 = get_group_id(2);
+    TILE_OF_GROUP;
     dx += dx0 + o0 * ks0 + o1 * ks1 + begin;
     dy += dy0 + (o0 * k1 + o1) * k2 + begin;
 #if MAX

@@ -11,8 +11,6 @@
  * amortises the cost of a group. */
 #define LANE_ELEMENTS 65536
 #define GROUPS_PER_UNIT 8
-/* NVIDIA's drivers limit the groups in the second dimension of a launch to this. */
-#define MOST_GROUPS 65535
 
 clt_places clt_places_of(const clt_spatial *s, const int64_t sizes[CLT_SPATIAL_MAX], double moved)
 {
@@ -42,8 +40,8 @@ static void end_lane(ocl_emitter *e, const clt_places *p, double flops)
     uint64_t block = (uint64_t)(LANE_ELEMENTS / ((double)tile * p->each));
     while (block > 1 && clt_div_up(places, block) * tiles < units * GROUPS_PER_UNIT)
         block /= 2;
-    if (block < clt_div_up(places, MOST_GROUPS))
-        block = clt_div_up(places, MOST_GROUPS);
+    if (block < clt_div_up(places, OCL_MAX_GROUPS_YZ))
+        block = clt_div_up(places, OCL_MAX_GROUPS_YZ);
     uint64_t blocks = clt_div_up(places, block);
     tile = clt_column_tile(e->device, p->channels, blocks);
     clt_arg_size32(e, (int64_t)places, "places");
@@ -59,7 +57,7 @@ static void end_flat(ocl_emitter *e, const clt_places *p, double flops)
     ocl_arg_u32(e, (uint32_t)p->items);
     clt_check_size32(e, (int64_t)(p->width * p->channels + p->items), "elements of a row");
     ocl_kernel_end_2d(e, clt_div_up(p->width * p->channels, p->items) * p->items,
-                      p->rows < MOST_GROUPS ? p->rows : MOST_GROUPS, p->items, 1, flops);
+                      p->rows < OCL_MAX_GROUPS_YZ ? p->rows : OCL_MAX_GROUPS_YZ, p->items, 1, flops);
 }
 
 void clt_places_end(ocl_emitter *e, const clt_places *p, clt_style style, double flops)

@@ -2,8 +2,10 @@
  *
  * Convolution by matrix products over a matrix of windows (im2col): row m holds the window of position m of
  * the result, as (window..., C/groups) numbers for each group. A pointwise convolution needs no such matrix:
- * its image already is one. Otherwise the matrix is made in chunks of rows that fit into CHUNK_BYTES. Works
- * on every device and with every type, on any backend of matrix products. */
+ * its image already is one. Otherwise the matrix is made in chunks of rows that fit into CHUNK_BYTES. The
+ * image's gradient is made sample by sample, or for as many samples as fit, because windows of neighbouring
+ * rows overlap: its sums over several chunks are f32. Works on every device and with every type, on any
+ * backend of matrix products. */
 #include "engine/ops/conv/conv.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
@@ -23,8 +25,9 @@ static int64_t per_group(const clt_conv *c) /* numbers of a window in one group 
     return clt_conv_taps(c) * (c->s.channels / c->groups);
 }
 
-/* Adds the sizes of the window as kernel arguments, in the order of CONV_PARAMS (conv.cl). */
-static void arg_sizes(ocl_emitter *e, const chunk *k)
+/* Adds the sizes of the window as kernel arguments, in the order of CONV_PARAMS (conv.cl). first: number of
+ * the chunk's first row, counted from the sample with which the kernel's image begins. */
+static void arg_sizes(ocl_emitter *e, const chunk *k, int64_t first)
 {
     const clt_spatial *s = &k->c->s;
     const int64_t *lists[] = {s->in, s->out, s->kernel, s->stride, s->padding, s->dilation};
@@ -33,7 +36,7 @@ static void arg_sizes(ocl_emitter *e, const chunk *k)
             clt_arg_size32(e, lists[l][i], "elements of a spatial dimension");
     clt_arg_size32(e, s->channels, "channels");
     clt_arg_size32(e, s->channels / k->c->groups, "channels");
-    ocl_arg_u64(e, (uint64_t)k->first);
+    ocl_arg_u64(e, (uint64_t)first);
     ocl_arg_u64(e, (uint64_t)k->rows);
 }
 
@@ -67,28 +70,43 @@ static void emit_windows(ocl_emitter *e, const chunk *k)
     ocl_define(e, "PLACES", LANE_PLACES);
     ocl_arg_out(e, k->matrix, c->type_image, elements);
     ocl_arg_in(e, c->image, c->type_image, (uint64_t)(clt_conv_pixels(c) * c->s.channels));
-    arg_sizes(e, k);
+    arg_sizes(e, k, k->first);
     end(e, k, (uint64_t)(k->rows * clt_conv_taps(c)), items, style, 0.0);
 }
 
+/* The part of the image that some samples make, or a sum that is not yet rounded to the image's type. */
+typedef struct samples {
+    int64_t first, count;
+    ocl_tensor_ref image;
+    clt_dtype type;
+    bool accumulate;
+} samples;
+
+static uint64_t pixels_of(const clt_conv *c, int64_t n) /* positions of n samples of the image */
+{
+    return (uint64_t)(n * clt_spatial_volume(c->s.in));
+}
+
 /* Emits: image (+)= the sum of the windows' elements at each of its positions. */
-static void emit_gather(ocl_emitter *e, const chunk *k, bool accumulate, bool bias)
+static void emit_gather(ocl_emitter *e, const chunk *k, const samples *to)
 {
     const clt_conv *c = k->c;
     clt_style style = clt_style_of(e->device);
+    int64_t first = k->first - to->first * clt_spatial_volume(c->s.out);
     uint64_t items, elements = (uint64_t)(k->rows * per_group(c) * c->groups);
-    uint64_t image = (uint64_t)(clt_conv_pixels(c) * c->s.channels);
+    uint64_t pixels = pixels_of(c, to->count);
+    bool bias = c->bias >= 0 && first == 0;
     begin(e, "conv_gather", style, &items);
-    clt_define_dtype(e, "GT", c->type_image);
+    clt_define_dtype(e, "GT", to->type);
     ocl_define(e, "PLACES", LANE_PLACES);
     ocl_define(e, "HAS_BIAS", bias);
-    ocl_arg_grad(e, c->image, c->type_image, image, accumulate);
+    ocl_arg_grad_part(e, to->image, to->type, pixels * (uint64_t)c->s.channels, to->accumulate || first > 0);
     ocl_arg_in(e, k->matrix, CLT_F32, elements);
     if (bias)
         ocl_arg_in(e, c->bias, CLT_F32, (uint64_t)c->s.channels);
-    arg_sizes(e, k);
-    ocl_arg_u64(e, (uint64_t)clt_conv_pixels(c));
-    end(e, k, (uint64_t)clt_conv_pixels(c), items, style, (double)elements);
+    arg_sizes(e, k, first);
+    ocl_arg_u64(e, pixels);
+    end(e, k, pixels, items, style, (double)elements);
 }
 
 /* Emits the product of a chunk for the given problem; `group` < 0: all groups in one batch. */
@@ -152,27 +170,61 @@ static clt_status emit_products(ocl_emitter *e, const chunk *k, bool later)
     return CLT_OK;
 }
 
+/* Sets the matrix, and returns the number of its rows: as many as fit, or as tuning asks for. */
+static int64_t make_matrix(ocl_emitter *e, chunk *k)
+{
+    const clt_conv *c = k->c;
+    clt_dtype type = c->kind == CLT_CONV_IMAGE ? CLT_F32 : c->type_image;
+    int64_t width = per_group(c) * c->groups, rows = clt_conv_rows(c), sample = clt_spatial_volume(c->s.out);
+    int64_t fit = (int64_t)(CHUNK_BYTES / ((uint64_t)width * clt_dtype_bytes(type)));
+    int64_t asked = ocl_tuned(e, "rows", 0), most = asked > 0 ? asked : fit < 1 ? 1 : fit;
+    if (c->kind == CLT_CONV_IMAGE && most > sample)
+        most -= most % sample;
+    most = most < rows ? most : rows;
+    k->matrix = ocl_workspace(e, type, (uint64_t)(most * width), "windows");
+    return most;
+}
+
+/* Emits the gradient of the image, for whole samples: several in a chunk, or one in several chunks. */
+static clt_status emit_image(ocl_emitter *e, chunk *k)
+{
+    const clt_conv *c = k->c;
+    int64_t sample = clt_spatial_volume(c->s.out), most = make_matrix(e, k);
+    int64_t together = most > sample ? most / sample : 1;
+    uint64_t bytes = (uint64_t)c->s.channels * clt_dtype_bytes(c->type_image), one = pixels_of(c, 1);
+    bool apart = most < sample && c->type_image != CLT_F32;
+    int32_t sum = apart ? ocl_workspace(e, CLT_F32, one * (uint64_t)c->s.channels, "sum of windows") : -1;
+    for (int64_t n = 0; n < c->s.n; n += together) {
+        int64_t count = c->s.n - n < together ? c->s.n - n : together, end = (n + count) * sample;
+        ocl_tensor_ref image = {c->image, pixels_of(c, n) * bytes};
+        samples to = {n, count, image, c->type_image, c->accumulate};
+        if (apart)
+            to.image = ocl_ref(sum), to.type = CLT_F32, to.accumulate = false;
+        for (k->first = n * sample; k->first < end; k->first += most) {
+            k->rows = end - k->first < most ? end - k->first : most;
+            CLT_TRY(emit_products(e, k, false));
+            emit_gather(e, k, &to);
+        }
+        if (apart)
+            clt_emit_copy_to(e, image, c->type_image, sum, CLT_F32, one * (uint64_t)c->s.channels,
+                             c->accumulate);
+    }
+    return ocl_emit_status(e);
+}
+
 static clt_status matrix_emit(ocl_emitter *e, const clt_conv *c)
 {
     chunk k = {.c = c, .pointwise = clt_conv_is_pointwise(c), .matrix = c->image};
     int64_t rows = clt_conv_rows(c), most = rows;
-    clt_dtype type = c->kind == CLT_CONV_IMAGE ? CLT_F32 : c->type_image;
-    if (!k.pointwise) {
-        uint64_t row = (uint64_t)(per_group(c) * c->groups) * clt_dtype_bytes(type);
-        uint64_t fit = CHUNK_BYTES / row;
-        int64_t asked = ocl_tuned(e, "rows", 0);
-        most = asked > 0 ? asked : fit < 1 ? 1 : (int64_t)fit;
-        most = most < rows ? most : rows;
-        k.matrix = ocl_workspace(e, type, (uint64_t)(most * per_group(c) * c->groups), "windows");
-    }
+    if (!k.pointwise && c->kind == CLT_CONV_IMAGE)
+        return emit_image(e, &k);
+    if (!k.pointwise)
+        most = make_matrix(e, &k);
     for (k.first = 0; k.first < rows; k.first += most) {
-        bool later = k.first > 0;
         k.rows = rows - k.first < most ? rows - k.first : most;
-        if (!k.pointwise && c->kind != CLT_CONV_IMAGE)
+        if (!k.pointwise)
             emit_windows(e, &k);
-        CLT_TRY(emit_products(e, &k, later));
-        if (!k.pointwise && c->kind == CLT_CONV_IMAGE)
-            emit_gather(e, &k, c->accumulate || later, c->bias >= 0 && !later);
+        CLT_TRY(emit_products(e, &k, k.first > 0));
     }
     return ocl_emit_status(e);
 }

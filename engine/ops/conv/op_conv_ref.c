@@ -133,11 +133,12 @@ static void transpose_backward(clt_ref_call *call)
 #define SMALL (CLT_SMALL | CLT_EXACT)
 /* Gradients that use the second value of every tunable: the matrix of windows in chunks of 256 rows;
  * Winograd's tiles of 2 x 2, in chunks of as many tiles as fit into 4 MB. */
-#define CHUNKS(case_name, is_small, ...)                                                                     \
+#define CHUNKS(case_name, attributes, is_small, ...)                                                         \
     {                                                                                                        \
-        .name = case_name, .attrs = "{\"out\":16,\"kernel\":3,\"padding\":1}", .n_inputs = 1,                \
-        .inputs = {CLT_CASE_F32(__VA_ARGS__)}, .small = is_small, .exact = true, .tuned = 2                  \
+        .name = case_name, .attrs = attributes, .n_inputs = 1, .inputs = {__VA_ARGS__}, .small = is_small,   \
+        .exact = true, .tuned = 2                                                                            \
     }
+#define CHUNK_ATTRS "{\"out\":16,\"kernel\":3,\"padding\":1}"
 static const clt_op_case conv2d_cases[] = {
     CLT_CASE("one", "{\"out\":1,\"kernel\":1}", SMALL, CLT_CASE_F32(1, 1, 1, 1)),
     CLT_CASE("odd", "{\"out\":5,\"kernel\":3,\"padding\":1}", SMALL, CLT_CASE_F32(2, 3, 5, 7)),
@@ -165,8 +166,14 @@ static const clt_op_case conv2d_cases[] = {
     /* Winograd's tiles with another padding in each dimension; vectors of channels, and a rest */
     CLT_CASE("uneven_padding", "{\"out\":33,\"kernel\":3,\"padding\":[0,2]}", SMALL,
              CLT_CASE_F32(2, 5, 9, 9)),
-    CHUNKS("chunks", true, 2, 3, 19, 17),
-    CHUNKS("more_chunks", false, 2, 16, 64, 66),
+    CHUNKS("chunks", CHUNK_ATTRS, true, CLT_CASE_F32(2, 3, 19, 17)),
+    CHUNKS("more_chunks", CHUNK_ATTRS, false, CLT_CASE_F32(2, 16, 64, 66)),
+    /* sums above 256, which bf16 must round once only; several samples in a chunk, and several chunks for a
+     * sample */
+    CHUNKS("chunks_bf16", "{\"out\":256,\"kernel\":3,\"padding\":1}", false,
+           CLT_CASE_FLOAT(CLT_BF16, 2, 3, 19, 17)),
+    CHUNKS("samples_bf16", "{\"out\":256,\"kernel\":3,\"padding\":1}", false,
+           CLT_CASE_FLOAT(CLT_BF16, 7, 3, 8, 10)),
     CLT_CASE("large_window", "{\"out\":2,\"kernel\":7,\"stride\":2,\"padding\":3,\"bias\":false}", CLT_EXACT,
              CLT_CASE_F32(2, 3, 17, 15)),
     CLT_CASE("whole_image", "{\"out\":5,\"kernel\":[4,6]}", SMALL, CLT_CASE_F32(3, 2, 4, 6)),
@@ -244,6 +251,13 @@ static const clt_op_case transpose2d_cases[] = {
              CLT_CASE_F32(1, 51, 3, 5)),
     CLT_CASE("wider_output", "{\"out\":5,\"kernel\":1,\"dilation\":2,\"output_padding\":1,\"bias\":false}",
              SMALL, CLT_CASE_F32(2, 6, 3, 4)),
+    {.name = "chunks_bf16",
+     .attrs = "{\"out\":3,\"kernel\":3,\"padding\":1}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 2, 256, 19, 17)},
+     .exact = true,
+     .tuned = 2,
+     .tuned_forward = true},
     CLT_CASE("patches", "{\"out\":4,\"kernel\":[9,10],\"stride\":[9,10]}", CLT_EXACT,
              CLT_CASE_F32(2, 5, 3, 2)),
 };

@@ -43,6 +43,10 @@ void clt_arg_grad_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t 
 /* Choices of gelu's attribute `approximate`. */
 typedef enum clt_gelu_approximate { CLT_GELU_NONE, CLT_GELU_TANH } clt_gelu_approximate;
 
+/* Emits dst (+)= src, for a part of a tensor; types may differ. */
+void clt_emit_copy_to(ocl_emitter *e, ocl_tensor_ref dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
+                      uint64_t elements, bool accumulate);
+
 /* Emits dst = src * factor + shift. */
 void clt_emit_affine(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
                      uint64_t elements, float factor, float shift, clt_style style);

@@ -91,15 +91,16 @@ void clt_elementwise_end(ocl_emitter *e, uint64_t count, double flops, clt_style
     ocl_kernel_end_1d(e, clt_div_up(count, chunk) * items, items, flops);
 }
 
-static void emit_copy(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
+void clt_emit_copy_to(ocl_emitter *e, ocl_tensor_ref dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
                       uint64_t elements, bool accumulate)
 {
     clt_style style = clt_style_of(e->device);
     clt_elementwise_begin(e, "elementwise", "elementwise_bwd_copy", style);
     clt_define_dtype(e, "DT", src_type);
     clt_define_dtype(e, "GT", dst_type);
-    clt_define_stores(e, style, dst_type, elements, accumulate);
-    ocl_arg_grad(e, dst, dst_type, elements, accumulate);
+    if (dst.offset % (16 * clt_dtype_bytes(dst_type)) == 0)
+        clt_define_stores(e, style, dst_type, elements, accumulate);
+    ocl_arg_grad_part(e, dst, dst_type, elements, accumulate);
     ocl_arg_in(e, src, src_type, elements);
     clt_elementwise_end(e, elements, accumulate ? (double)elements : 0.0, style);
 }
@@ -107,13 +108,13 @@ static void emit_copy(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t s
 void clt_emit_convert(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
                       uint64_t elements)
 {
-    emit_copy(e, dst, dst_type, src, src_type, elements, false);
+    clt_emit_copy_to(e, ocl_ref(dst), dst_type, src, src_type, elements, false);
 }
 
 void clt_emit_copy_grad(ocl_emitter *e, int32_t dst, int32_t src, clt_dtype dtype, uint64_t elements,
                         bool accumulate)
 {
-    emit_copy(e, dst, dtype, src, dtype, elements, accumulate);
+    clt_emit_copy_to(e, ocl_ref(dst), dtype, src, dtype, elements, accumulate);
 }
 
 void clt_emit_affine(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,

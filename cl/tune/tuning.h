@@ -14,7 +14,7 @@
 #include "cl/device/capabilities.h"
 #include "engine/json/json.h"
 
-#define OCL_TUNE_NAME 24     /* size of the name of a family, variant or tunable, in bytes */
+#define OCL_TUNE_NAME 32     /* size of the name of a family, variant or tunable, in bytes */
 #define OCL_TUNE_PROBLEM 160 /* size of a problem's text, in bytes */
 #define OCL_TUNE_MAX 16      /* largest number of tunables of a variant */
 

@@ -311,7 +311,7 @@ TEST(test_text_nonsense)
         HEAD RECORD("{\"x\":1.5}"),
         HEAD RECORD("{\"x\":\"1\"}"),
         HEAD RECORD("{\"x\":4294967296}"),
-        HEAD RECORD("{\"a name that is much too long\":1}"),
+        HEAD RECORD("{\"a name that is much longer than allowed\":1}"),
         HEAD "[{\"family\":\"gemm\",\"problem\":\"\",\"variant\":\"b\",\"values\":{}}]}",
         HEAD "[{\"family\":\"gemm\",\"problem\":\"a\\nb\",\"variant\":\"b\",\"values\":{}}]}",
         HEAD "[{\"family\":\"other\",\"problem\":\"a\",\"variant\":\"b\",\"values\":{}}]}",

@@ -131,6 +131,24 @@ static bool has(const clt_plan *plan, const char *kernel, const char *define)
     return false;
 }
 
+/* A record stores the name of its family in OCL_TUNE_NAME bytes. A longer name would be cut, and the record never
+ * found. */
+TEST(test_names)
+{
+    int n;
+    const clt_op *const *ops = clt_op_list(&n);
+    for (int i = 0; i < 2 * n; i++) {
+        const ocl_family *family = i % 2 ? &ops[i / 2]->backward : &ops[i / 2]->forward;
+        if (family->name == NULL)
+            continue;
+        if (strlen(family->name) >= OCL_TUNE_NAME)
+            fail_msg("'%s' has %zu bytes", family->name, strlen(family->name));
+        assert_non_null(ocl_family_find(family->name));
+        for (size_t v = 0; family->variants[v]; v++)
+            assert_true(strlen(family->variants[v]->name) < OCL_TUNE_NAME);
+    }
+}
+
 TEST(test_update)
 {
     clt_verify_bench *bench = update_of(0.9, NULL), *other = update_of(0.5, NULL);
@@ -194,6 +212,8 @@ typedef struct op_problem {
     clt_case_input x;
 } op_problem;
 
+#define SIZES                                                                                                \
+    "n=2 c=4 k=8 d=1 h=11 w=10 groups:1 window:1.3.3 stride:1.1.1 padding:0.0.0 dilation:1.1.1 f32*f32->f32"
 static const op_problem op_problems[] = {
     {"layernorm", "{}", "{\"eps\":0.5}", "rows=66 cols=40 f32 params:2:f32",
      "rows=66 cols=40 f32 params:2:f32 dy:f32 +dx +dparams", 8, CLT_CASE_F32(2, 33, 40)},
@@ -208,6 +228,8 @@ static const op_problem op_problems[] = {
     {"reduce", "{\"kind\":\"max\",\"axes\":[1]}", "{\"kind\":\"sum\",\"axes\":[1]}",
      "outer=5 kept=300 reduced=33 f32 max +columns", "outer=5 kept=300 reduced=33 f32 max +columns dy:f32",
      10, CLT_CASE_F32(5, 33, 300)},
+    {"conv_transpose2d", "{\"out\":4,\"kernel\":3}", NULL, "image " SIZES " +bias", "result " SIZES, 4,
+     CLT_CASE_F32(2, 8, 9, 8)},
 };
 
 static clt_plan *plan_of(const op_problem *p, const char *attrs)

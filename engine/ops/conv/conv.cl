@@ -93,15 +93,16 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void conv_windows(
     ulong p1 = (place) / in2, p0 = p1 / in1, n = p0 / in0;                                                   \
     uint i2 = (uint)((place)-p1 * in2), i1 = (uint)(p1 - p0 * in1), i0 = (uint)(p0 - n * in0)
 
-/* image (N, in..., channels) (+)= the sum, for each position, of the elements of the matrix that cover it,
- * in the order of the taps. Only the windows of rows first to first + rows - 1 count. */
+/* image (places, channels) (+)= the sum, for each of the positions `from` to from + places - 1 of an image
+ * (N, in...), of the elements of the matrix that cover it, in the order of the taps. Only the windows of rows
+ * first to first + rows - 1 count. */
 __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void conv_gather(
     __global STORAGE(GT) *restrict image, ulong image0, int accumulate, __global const float *restrict matrix,
     ulong matrix0,
 #if HAS_BIAS
     __global const float *restrict bias, ulong bias0,
 #endif
-    CONV_PARAMS, ulong places)
+    CONV_PARAMS, ulong from, ulong places)
 {
     image += image0;
     matrix += matrix0;
@@ -114,7 +115,7 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void conv_gather(
 #if LS == 1
     ulong place = (ulong)get_group_id(0) * PLACES, end = min(place + PLACES, places);
     for (; place < end; place++) {
-        PLACE_OF(place);
+        PLACE_OF(from + place);
         __global STORAGE(GT) *to = image + place * channels;
         for (uint group = 0; group * per_group < channels; group++) {
             uint c = 0, base = group * per_group;
@@ -149,7 +150,7 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void conv_gather(
     if (place >= places)
         return;
     uint channel = (uint)(item - place * channels), group = channel / per_group;
-    PLACE_OF(place);
+    PLACE_OF(from + place);
     float sum = START(float, bias[channel]);
     for (uint tap = 0; tap < TAPS; tap++) {
         ulong row;

@@ -74,39 +74,78 @@ static void emit_windows(ocl_emitter *e, const chunk *k)
     end(e, k, (uint64_t)(k->rows * clt_conv_taps(c)), items, style, 0.0);
 }
 
-/* The part of the image that some samples make, or a sum that is not yet rounded to the image's type. */
+/* The samples whose image a chunk or several chunks make. */
 typedef struct samples {
     int64_t first, count;
-    ocl_tensor_ref image;
+    ocl_tensor_ref
+        image; /* of the first one: the image itself, or a sum that is not yet rounded to its type */
     clt_dtype type;
     bool accumulate;
+    int64_t written; /* planes (see plane_dim) that earlier chunks wrote */
 } samples;
 
-static uint64_t pixels_of(const clt_conv *c, int64_t n) /* positions of n samples of the image */
+/* Chunks divide a sample along its outermost dimension; a plane is one position in that dimension. An image
+ * has depth 1. */
+static int plane_dim(const clt_spatial *s)
 {
-    return (uint64_t)(n * clt_spatial_volume(c->s.in));
+    return s->in[0] > 1 || s->out[0] > 1 ? 0 : 1;
 }
 
-/* Emits: image (+)= the sum of the windows' elements at each of its positions. */
-static void emit_gather(ocl_emitter *e, const chunk *k, const samples *to)
+static int64_t in_plane(const clt_spatial *s, const int64_t *sizes)
+{
+    int64_t n = 1;
+    for (int i = plane_dim(s) + 1; i < CLT_SPATIAL_MAX; i++)
+        n *= sizes[i];
+    return n;
+}
+
+/* Emits: image (+)= the sum of the windows' elements, at each position of planes `begin` to end - 1. */
+static void emit_gather(ocl_emitter *e, const chunk *k, const samples *to, int64_t begin_plane,
+                        int64_t end_plane, bool add)
 {
     const clt_conv *c = k->c;
     clt_style style = clt_style_of(e->device);
-    int64_t first = k->first - to->first * clt_spatial_volume(c->s.out);
+    int64_t plane = in_plane(&c->s, c->s.in);
     uint64_t items, elements = (uint64_t)(k->rows * per_group(c) * c->groups);
-    uint64_t pixels = pixels_of(c, to->count);
-    bool bias = c->bias >= 0 && first == 0;
+    uint64_t from = (uint64_t)(begin_plane * plane), places = (uint64_t)((end_plane - begin_plane) * plane);
+    uint64_t channels = (uint64_t)c->s.channels;
+    bool bias = c->bias >= 0 && !add;
+    ocl_tensor_ref image = {to->image.tensor, to->image.offset + from * channels * clt_dtype_bytes(to->type)};
     begin(e, "conv_gather", style, &items);
     clt_define_dtype(e, "GT", to->type);
     ocl_define(e, "PLACES", LANE_PLACES);
     ocl_define(e, "HAS_BIAS", bias);
-    ocl_arg_grad_part(e, to->image, to->type, pixels * (uint64_t)c->s.channels, to->accumulate || first > 0);
+    ocl_arg_grad_part(e, image, to->type, places * channels, add || to->accumulate);
     ocl_arg_in(e, k->matrix, CLT_F32, elements);
     if (bias)
-        ocl_arg_in(e, c->bias, CLT_F32, (uint64_t)c->s.channels);
-    arg_sizes(e, k, first);
-    ocl_arg_u64(e, pixels);
-    end(e, k, pixels, items, style, (double)elements);
+        ocl_arg_in(e, c->bias, CLT_F32, channels);
+    arg_sizes(e, k, k->first - to->first * clt_spatial_volume(c->s.out));
+    ocl_arg_u64(e, from);
+    ocl_arg_u64(e, places);
+    end(e, k, places, items, style, (double)elements);
+}
+
+static int64_t within(int64_t value, int64_t least, int64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+/* Adds a chunk to the planes that it shares with earlier chunks, and writes the planes after them: up to the
+ * last one that its windows cover, or up to the end if it is the last chunk. */
+static void gather_chunk(ocl_emitter *e, const chunk *k, samples *to)
+{
+    const clt_spatial *s = &k->c->s;
+    int d = plane_dim(s);
+    int64_t sample = clt_spatial_volume(s->out), plane = in_plane(s, s->out), planes = to->count * s->in[d];
+    int64_t first = k->first - to->first * sample, end = first + k->rows;
+    int64_t start = within(first / plane * s->stride[d] - s->padding[d], 0, planes);
+    int64_t covered =
+        (end - 1) / plane * s->stride[d] - s->padding[d] + (s->kernel[d] - 1) * s->dilation[d] + 1;
+    covered = end == to->count * sample ? planes : within(covered, start, planes);
+    if (start < to->written)
+        emit_gather(e, k, to, start, covered < to->written ? covered : to->written, true);
+    if (covered > to->written)
+        emit_gather(e, k, to, to->written, covered, false), to->written = covered;
 }
 
 /* Emits the product of a chunk for the given problem; `group` < 0: all groups in one batch. */
@@ -170,19 +209,29 @@ static clt_status emit_products(ocl_emitter *e, const chunk *k, bool later)
     return CLT_OK;
 }
 
-/* Sets the matrix, and returns the number of its rows: as many as fit, or as tuning asks for. */
+/* Sets the matrix, and returns the number of its rows: as many as fit, or as tuning asks for; for the image's
+ * gradient rounded down to whole samples or whole planes. */
 static int64_t make_matrix(ocl_emitter *e, chunk *k)
 {
     const clt_conv *c = k->c;
     clt_dtype type = c->kind == CLT_CONV_IMAGE ? CLT_F32 : c->type_image;
-    int64_t width = per_group(c) * c->groups, rows = clt_conv_rows(c), sample = clt_spatial_volume(c->s.out);
+    int64_t width = per_group(c) * c->groups, rows = clt_conv_rows(c);
+    int64_t sample = clt_spatial_volume(c->s.out), plane = in_plane(&c->s, c->s.out);
     int64_t fit = (int64_t)(CHUNK_BYTES / ((uint64_t)width * clt_dtype_bytes(type)));
     int64_t asked = ocl_tuned(e, "rows", 0), most = asked > 0 ? asked : fit < 1 ? 1 : fit;
-    if (c->kind == CLT_CONV_IMAGE && most > sample)
-        most -= most % sample;
+    if (c->kind == CLT_CONV_IMAGE && most >= plane)
+        most -= most % (most >= sample ? sample : plane);
     most = most < rows ? most : rows;
     k->matrix = ocl_workspace(e, type, (uint64_t)(most * width), "windows");
     return most;
+}
+
+/* Whether several chunks of `rows` rows add to the same elements of the image. */
+static bool chunks_overlap(const clt_spatial *s, int64_t rows)
+{
+    int d = plane_dim(s);
+    return rows < clt_spatial_volume(s->out) &&
+           (rows < in_plane(s, s->out) || (s->kernel[d] - 1) * s->dilation[d] >= s->stride[d]);
 }
 
 /* Emits the gradient of the image, for whole samples: several in a chunk, or one in several chunks. */
@@ -191,23 +240,22 @@ static clt_status emit_image(ocl_emitter *e, chunk *k)
     const clt_conv *c = k->c;
     int64_t sample = clt_spatial_volume(c->s.out), most = make_matrix(e, k);
     int64_t together = most > sample ? most / sample : 1;
-    uint64_t bytes = (uint64_t)c->s.channels * clt_dtype_bytes(c->type_image), one = pixels_of(c, 1);
-    bool apart = most < sample && c->type_image != CLT_F32;
-    int32_t sum = apart ? ocl_workspace(e, CLT_F32, one * (uint64_t)c->s.channels, "sum of windows") : -1;
+    uint64_t one = (uint64_t)(clt_spatial_volume(c->s.in) * c->s.channels);
+    bool apart = c->type_image != CLT_F32 && chunks_overlap(&c->s, most);
+    int32_t sum = apart ? ocl_workspace(e, CLT_F32, one, "sum of windows") : -1;
     for (int64_t n = 0; n < c->s.n; n += together) {
         int64_t count = c->s.n - n < together ? c->s.n - n : together, end = (n + count) * sample;
-        ocl_tensor_ref image = {c->image, pixels_of(c, n) * bytes};
-        samples to = {n, count, image, c->type_image, c->accumulate};
+        ocl_tensor_ref image = {c->image, (uint64_t)n * one * clt_dtype_bytes(c->type_image)};
+        samples to = {n, count, image, c->type_image, c->accumulate, 0};
         if (apart)
             to.image = ocl_ref(sum), to.type = CLT_F32, to.accumulate = false;
         for (k->first = n * sample; k->first < end; k->first += most) {
             k->rows = end - k->first < most ? end - k->first : most;
             CLT_TRY(emit_products(e, k, false));
-            emit_gather(e, k, &to);
+            gather_chunk(e, k, &to);
         }
         if (apart)
-            clt_emit_copy_to(e, image, c->type_image, sum, CLT_F32, one * (uint64_t)c->s.channels,
-                             c->accumulate);
+            clt_emit_copy_to(e, image, c->type_image, sum, CLT_F32, one, c->accumulate);
     }
     return ocl_emit_status(e);
 }

@@ -220,6 +220,11 @@ static const clt_op_case conv3d_cases[] = {
              SMALL, CLT_CASE_F32(1, 9, 4, 4, 5)),
     CLT_CASE("depthwise", "{\"out\":16,\"kernel\":3,\"padding\":1,\"groups\":16}", SMALL,
              CLT_CASE_F32(1, 16, 3, 4, 3)),
+    /* chunks of some planes of a sample: windows that overlap, and windows with gaps between them */
+    CHUNKS("chunks", "{\"out\":5,\"kernel\":3,\"padding\":1}", false, CLT_CASE_F32(2, 3, 7, 9, 8)),
+    CHUNKS("chunks_bf16", "{\"out\":96,\"kernel\":[3,2,3],\"padding\":[2,0,1],\"dilation\":[2,1,1]}", false,
+           CLT_CASE_FLOAT(CLT_BF16, 2, 3, 8, 9, 8)),
+    CHUNKS("gaps", "{\"out\":4,\"kernel\":2,\"stride\":3}", false, CLT_CASE_F32(1, 2, 24, 22, 22)),
     /* every property differs between the dimensions */
     CLT_CASE("distinct", "{\"out\":5," DISTINCT "}", SMALL, CLT_CASE_F32(2, 3, 8, 6, 5)),
     CLT_CASE("distinct_depthwise", "{\"out\":17,\"groups\":17," DISTINCT "}", SMALL,
@@ -273,6 +278,13 @@ static const clt_op_case transpose3d_cases[] = {
              CLT_CASE_F32(1, 34, 2, 3, 3)),
     CLT_CASE("uneven", "{\"out\":17,\"kernel\":[1,3,2],\"stride\":[1,2,1],\"padding\":[0,1,0]}", CLT_EXACT,
              CLT_CASE_F32(2, 16, 2, 4, 3)),
+    {.name = "chunks_f16",
+     .attrs = "{\"out\":17,\"kernel\":2,\"stride\":2}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_F16, 2, 8, 9, 8, 7)},
+     .exact = true,
+     .tuned = 2,
+     .tuned_forward = true},
 };
 
 /* Layers of ResNet-50, with eight images of 224 x 224. */

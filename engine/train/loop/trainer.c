@@ -283,7 +283,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         l->enqueued = done;
         clt_watch_end(l->watch, step);
         clt_say_phase(l->options->comm, "waiting for results of earlier steps", done);
-        CLT_TRY(await(l, done - clt_decision_lag(l)));
+        CLT_TRY(await(l, clt_decision_needs(l, done)));
         clt_look_for_notices(l);
         clt_hooks_look(l);
         clt_upload_look(l);

@@ -74,6 +74,11 @@ int clt_decision_lag(const clt_loop *l)
     return l->run->ranks.ranks > 1 ? CLT_HEARD_LAG : 0;
 }
 
+int64_t clt_decision_needs(const clt_loop *l, int64_t steps)
+{
+    return l->run->ranks.ranks > 1 ? steps - CLT_HEARD_LAG : 0;
+}
+
 /* The decision that follows from what all ranks said in a step whose results have arrived. */
 static clt_decision heard_in(clt_loop *l, int64_t step)
 {

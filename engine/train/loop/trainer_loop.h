@@ -201,11 +201,13 @@ void clt_upload_settle(clt_loop *loop);
 clt_status clt_upload_finish(clt_loop *loop, clt_status ended);
 /* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
  * clt_send_requests: before a step is enqueued, tells the other ranks whether this one wants to stop or to
- * save. clt_decide: decides what follows when step `step` (from 0) has been enqueued and the results of step
- * - clt_decision_lag have arrived. */
+ * save. clt_decide: decides what follows when step `step` (from 0) has been enqueued. needs: how many steps
+ * must have finished before the decision after `steps` steps; 0 with one rank, which must not wait for the
+ * device after each step. */
 clt_status clt_stop_before(clt_loop *loop, bool *stop);
 void clt_send_requests(clt_loop *loop);
 int clt_decision_lag(const clt_loop *loop);
+int64_t clt_decision_needs(const clt_loop *loop, int64_t steps);
 clt_decision clt_decide(clt_loop *loop, int64_t step);
 /* trainer_cost.c. check: refuses an invalid price, and a budget without a price. open: the sums of the
  * earlier sessions, before lines of metrics.jsonl are removed. at: the sums at a time of clt_now. */

@@ -308,6 +308,38 @@ TEST(test_stop)
     assert_int_equal(count_entries("stopped/checkpoints"), 1);
 }
 
+typedef struct ahead {
+    atomic_llong at_step;
+    int64_t most;
+} ahead;
+
+static void note_ahead(void *context, const clt_step_metrics *metrics)
+{
+    ahead *a = context;
+    int64_t steps = atomic_load(&a->at_step) - metrics->step;
+    a->most = steps > a->most ? steps : a->most;
+}
+
+/* With one rank the host enqueues further steps before the results of a step arrive. at_step is at most one
+ * more than the step whose results arrive if the host waits for each step. */
+TEST(test_steps_ahead)
+{
+    data d;
+    ahead a = {.most = 0};
+    clt_run_result result;
+    make_data(&d);
+    put_data(&d);
+    CLT_SCOPED(clt_config) *config = config_of(SGD, 60);
+    set(config, "schedule.horizon", "1000");
+    set(config, "train.log_every", "1");
+    clt_run_options options = {.config = config,
+                               .caps_mask = OCL_CAPS_ALL,
+                               .at_step = &a.at_step,
+                               .observer = {.context = &a, .step = note_ahead}};
+    assert_ok(clt_train(&options, &result));
+    assert_true(a.most >= 2);
+}
+
 /* --- run folders --- */
 
 typedef struct intruder {

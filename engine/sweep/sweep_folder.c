@@ -65,7 +65,7 @@ static clt_status prepare_config(const clt_sweep *s, const char *folder)
 {
     CLT_FREED char *path = NULL, *other = NULL;
     CLT_SCOPED(clt_str) text = {0}, difference = {0};
-    unsigned kinds = CLT_KEYS_FIXED | CLT_KEYS_LENGTH | CLT_KEYS_DATA;
+    unsigned kinds = CLT_KEYS_FIXED | CLT_KEYS_LENGTH | CLT_KEYS_DATA | CLT_KEYS_RATE;
     if (!s->init) /* otherwise prepare_init has compared them */
         kinds |= CLT_KEYS_START;
     CLT_TRY(clt_path_join(folder, "config.json", &path));

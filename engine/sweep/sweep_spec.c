@@ -473,25 +473,25 @@ static bool trials_start_alike(const clt_sweep *s)
 static clt_status read_trial(const reader *r, const char *text, const char *const *overrides, int count,
                              const clt_config_presets *presets, clt_config **out)
 {
-    const char *path = r->sweep->config_path;
+    const char *path = "the sweep's config.json";
     return presets ? clt_config_parse_over(text, path, overrides, count, presets, out)
                    : clt_start_parse(text, path, overrides, count, &r->start, out);
 }
 
-/* Checks the configs of all trials before any trial is trained. */
+/* Checks the configs of all trials before any trial is trained: from the printed config, as the folder keeps it
+ * and trials read it, in which every key has a value. */
 static clt_status check_trials(const reader *r)
 {
     const clt_sweep *s = r->sweep;
     const char *weights = clt_start_weights(s->config);
     const clt_config_presets *presets = NULL;
     CLT_SCOPED(clt_pretrained) *pretrained = NULL;
-    CLT_FREED char *text = NULL;
-    size_t length;
+    CLT_SCOPED(clt_str) text = {0};
     if (weights && trials_start_alike(s)) { /* opened once for all trials */
         CLT_TRY(clt_pretrained_open(weights, &pretrained));
         presets = clt_pretrained_presets(pretrained, true);
     }
-    CLT_TRY(clt_file_read(s->config_path, false, 0, CLT_ECONFIG, &text, &length));
+    CLT_TRY(clt_config_print(s->config, true, &text));
     for (int t = 0; t < s->trials; t++) {
         CLT_SCOPED(clt_config) *config = NULL;
         CLT_SCOPED(clt_arena) *arena = NULL;
@@ -507,7 +507,7 @@ static clt_status check_trials(const reader *r)
             if (!overrides[s->fixed_count + k])
                 return no_memory();
         }
-        CLT_TRY(clt_fail_prefix(read_trial(r, text, overrides, count, presets, &config), "%s: trial %d",
+        CLT_TRY(clt_fail_prefix(read_trial(r, text.text, overrides, count, presets, &config), "%s: trial %d",
                                 s->source, t + 1));
         CLT_TRY(check_trial(s, config, t));
     }

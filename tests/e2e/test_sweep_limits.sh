@@ -41,6 +41,14 @@ expect_code 0 "$CLTRAIN" sweep keyed # a copy of the config is in the folder
 sed -i 's/first/alone/' keyed.json
 expect_code 2 "$CLTRAIN" sweep keyed.json --out keyed
 expect_text "'keyed' holds a sweep over another config.* model.init: was \"first\", is \"alone\""
+echo '{"config": "net.json", "set": {"model.init": "first", "optimizer.learning_rate": 0.5}, "keys": {"train.seed": {"values": [2]}}}' >keyed.json
+expect_code 2 "$CLTRAIN" sweep keyed.json --out keyed
+expect_text "'keyed' holds a sweep over another config.* optimizer.learning_rate: was .*, is 0.5"
+# Trials are checked as they are trained, from the printed config, in which no key gives way.
+echo '{"config": "net.json", "set": {"schedule.warmup": 10}, "keys": {"train.steps": {"values": [20, 5]}}}' >short.json
+expect_code 2 "$CLTRAIN" sweep short.json --out never
+expect_text "trial 2: .*schedule.warmup: must not be longer than the schedule"
+expect_absent never
 echo '{"config": "net.json", "set": {"train.seed": 2}, "keys": {"model.init": {"values": ["", "first"]}}}' >starts.json
 expect_code 0 "$CLTRAIN" sweep starts.json --out starts
 expect_same starts/trial-02/checkpoints/step_20/model.safetensors alone/checkpoints/step_20/model.safetensors

@@ -99,7 +99,7 @@ const clt_config_key clt_config_common[] = {
         "precision.loss_scaling", CLT_CHOICE_WORDS(CLT_SCALINGS), "\"auto\"",
         "losses times a scale, gradients divided by it, so that small gradients survive 16 bits; auto: "
         "dynamic with f16, else off"),
-    CLT_KEY_FLOAT("precision.loss_scale", 1e-30, 1e30, "65536", "",
+    CLT_KEY_FLOAT("precision.loss_scale", 1e-6, 1e30, "65536", "",
                   "the static scale, or where the dynamic one starts"),
     CLT_KEY_FLOAT("precision.growth", 1.001, 1e6, "2", "",
                   "dynamic: factor after precision.growth_interval good steps in a row"),

@@ -10,7 +10,8 @@ static const clt_config_key keys[] = {
     CLT_KEY_NESTEROV,
     CLT_KEY_FLOAT_OPEN("optimizer.trust_coefficient", 0, true, 1e3, false, "0.001", "",
                        "length of a step as a fraction of the parameter's norm, at learning rate 1"),
-    CLT_KEY_FLOAT_OPEN("optimizer.eps", 0, true, 1, false, "1e-08", "", "added to the norm of the gradient"),
+    CLT_KEY_FLOAT_OPEN("optimizer.eps", CLT_LEAST_EPS, false, 1, false, "1e-08", "",
+                       "added to the norm of the gradient"),
     CLT_KEY_TRUST_ALL,
     CLT_KEY_END};
 

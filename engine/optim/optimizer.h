@@ -99,8 +99,10 @@ void clt_optimizer_read(const clt_optimizer *optimizer, const clt_config *config
     CLT_KEY_FLOAT_OPEN("optimizer.beta1", 0, false, 1, true, "0.9", "", "decay of the first moment")
 #define CLT_KEY_BETA2                                                                                        \
     CLT_KEY_FLOAT_OPEN("optimizer.beta2", 0, false, 1, true, "0.999", "", "decay of the second moment")
+/* The least eps: a normal number of f32, because 0 would divide the zeros of padding by zero. */
+#define CLT_LEAST_EPS 1e-37
 #define CLT_KEY_EPS                                                                                          \
-    CLT_KEY_FLOAT_OPEN("optimizer.eps", 0, true, 1, false, "1e-08", "",                                      \
+    CLT_KEY_FLOAT_OPEN("optimizer.eps", CLT_LEAST_EPS, false, 1, false, "1e-08", "",                         \
                        "added to the root of the second moment")
 
 /* The factor that clips gradients with the norm `norm` to `limit`; 1 if `limit` is 0 (no clipping). The

@@ -49,7 +49,7 @@ clt_status clt_resolved_config_update(const char *folder, const clt_config *conf
     size_t size;
     CLT_SCOPED(clt_str) diff = {0}, now = {0};
     CLT_TRY(read_resolved(folder, &path, &text, &size));
-    CLT_TRY(clt_config_diff(text, config, CLT_KEYS_LENGTH | CLT_KEYS_DATA, &diff));
+    CLT_TRY(clt_config_diff(text, config, CLT_KEYS_LENGTH | CLT_KEYS_DATA | CLT_KEYS_RATE, &diff));
     if (!diff.length)
         return CLT_OK;
     CLT_TRY(clt_config_print(config, true, &now));

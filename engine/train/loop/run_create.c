@@ -209,8 +209,9 @@ static clt_status compare_ranks(clt_run *run)
  * long. With data.micro_batch auto this may not be known yet. */
 static void tell_complete(clt_run *run)
 {
-    clt_resume_preview preview = {.from = run->from,
-                                  .state = CLT_SAVED_STATE_NEW}; /* borrows the checkpoint */
+    clt_resume_preview preview = {.from = run->from, /* borrows the checkpoint */
+                                  .continuation = run->continuation,
+                                  .state = CLT_SAVED_STATE_NEW};
     const clt_observer *told = &run->options->observer;
     if (!run->from.saved || run->job->auto_micro)
         return;

@@ -20,49 +20,6 @@
 #include "engine/train/loop/trainer_loop.h"
 #include "engine/train/saved/known_table.h"
 
-/* Advice on what to change. If gradients overflow although the loss is finite, the loss scale may be the
- * cause. */
-static const char *advice_on_nonfinite(const clt_loop *l, char *text, size_t size)
-{
-    const clt_run *run = l->run;
-    const clt_loss_scaling *scaling = &run->job->update.scaling;
-    double loss = 0, scale = (double)l->loss_scale;
-    for (int i = 0; i < run->job->train->graph->n_losses; i++)
-        loss += (double)l->bad.loss[i][0];
-    text[0] = '\0';
-    if (isfinite(loss) && scaling->on && !scaling->dynamic)
-        snprintf(text, size, "lower precision.loss_scale, which is %g, or let it be dynamic; or ", scale);
-    else if (isfinite(loss) && scaling->on && scale <= (double)scaling->minimum)
-        snprintf(text, size, "lower precision.min_loss_scale, below which the scale (%g) cannot fall; or ",
-                 scale);
-    else if (run->job->storage == CLT_F16)
-        snprintf(text, size, "set precision.mode to bf16, which has the range of f32; or ");
-    return text;
-}
-
-/* Every rank searches its part of the step for a bad tensor; all of them report what the first successful
- * rank found. */
-static clt_status too_many_nonfinite(clt_loop *l)
-{
-    char where[512], who[64] = "", scale[160];
-    const comm_info *ranks = &l->run->ranks;
-    bool found;
-    CLT_TRY(clt_run_diagnose(l->run, l->bad.step, l->loss_scale, where, sizeof where, &found));
-    if (ranks->ranks > 1) {
-        int64_t first = found ? ranks->rank : ranks->ranks;
-        CLT_TRY(comm_all_reduce(l->options->comm, &first, 1, COMM_I64, COMM_MIN));
-        if (first < ranks->ranks) {
-            CLT_TRY(comm_broadcast(l->options->comm, where, sizeof where, (int)first));
-            snprintf(who, sizeof who, " (rank %lld)", (long long)first);
-        }
-    }
-    CLT_FAIL(CLT_ENUMERIC,
-             "step %lld: loss or gradients were not finite for %u step%s in a row, every update was skipped; "
-             "first bad tensor%s: %s; %slower optimizer.learning_rate, set optimizer.clip, or check the data",
-             (long long)l->bad.step + 1, l->bad.state.skipped_row, CLT_PLURAL(l->bad.state.skipped_row), who,
-             where, advice_on_nonfinite(l, scale, sizeof scale));
-}
-
 static void tell_spike(const clt_loop *l, const clt_step_metrics *m)
 {
     char text[224];
@@ -187,7 +144,9 @@ static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
     double begin = clt_now();
     *save_it = false;
     clt_watch_break(l->watch, true);
+    l->keeper.state.owes = true; /* if it fails by its data, the step that is saved then says so */
     CLT_TRY(clt_run_evaluate(l->run, step, clt_config_int(l->options->config, "train.eval_batches"), &m));
+    l->keeper.state.owes = false;
     if (m.samples == 0)
         return CLT_OK;
     l->evaluated = step;
@@ -203,13 +162,12 @@ static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
     return CLT_OK;
 }
 
-/* Does the evaluation that was due when an earlier session reached its budget. */
+/* Does the evaluation that was due when an earlier session reached its budget, or that failed by its data. */
 static clt_status evaluate_owed(clt_loop *l)
 {
     bool best;
     if (!l->keeper.state.owes)
         return CLT_OK;
-    l->keeper.state.owes = false;
     CLT_TRY(evaluate(l, l->run->first_step, &best));
     return best ? save(l, l->run->first_step, CLT_SAVE_BEST) : CLT_OK;
 }
@@ -314,7 +272,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         return CLT_OK;
     if (clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT) != CLT_OK) /* the run ends for another reason */
         clt_error_clear();
-    return too_many_nonfinite(l);
+    return clt_too_many_nonfinite(l);
 }
 
 /* Handles a stop that came before the first step: there is nothing to save. */
@@ -413,18 +371,24 @@ static clt_status finish(clt_loop *l, bool stopped)
     clt_say_phase(l->options->comm, "evaluation and checkpoint at the end", 0);
     l->result->seconds = clt_now() - l->start;
     l->result->device_bytes = ocl_device_peak_bytes(l->run->device);
-    bool wanted = clt_config_bool(l->options->config, "checkpoint.final"), best = false;
+    const clt_config *c = l->options->config;
+    bool final = clt_config_bool(c, "checkpoint.final"), best = false;
+    bool regular = due(clt_config_int(c, "checkpoint.every"), l->result->steps);
     bool early = l->early && !stopped && l->result->steps < l->last_step;
     if (!stopped && l->evaluated != l->result->steps)
         CLT_TRY(evaluate(l, l->result->steps, &best));
     l->result->early = early;
     if (early)
         CLT_TRY(clt_tell_early(l));
-    clt_save_reason reason = stopped ? CLT_SAVE_STOP : wanted || early ? CLT_SAVE_FINAL : CLT_SAVE_BEST;
+    clt_save_reason reason = stopped          ? CLT_SAVE_STOP
+                             : final || early ? CLT_SAVE_FINAL
+                             : regular        ? CLT_SAVE_INTERVAL
+                                              : CLT_SAVE_BEST;
     double saving = clt_now();
     clt_run_progress(l->run, "saving", 0, 0);
-    CLT_TRY(wanted || stopped || best || early ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
-                                               : clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT));
+    CLT_TRY(final || regular || stopped || best || early
+                ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
+                : clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT));
     clt_run_progress(l->run, "saving", 0, -1);
     clt_meter_saving(l, saving, clt_now());
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_END));

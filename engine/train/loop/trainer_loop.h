@@ -138,7 +138,7 @@ clt_status clt_check_folder(const clt_run_options *options, clt_lock **lock);
 /* The step after which this start ends: the last step of the job, or options->max_steps. */
 int64_t clt_steps_now(const clt_run_options *options, const clt_job *job);
 /* A line for the user if no step is left after `step`, or if the evaluations have ended the training early;
- * else NULL. */
+ * else NULL, and NULL if the run owes an evaluation of `step`. */
 const char *clt_complete(const clt_run_options *options, const clt_job *job, int64_t step,
                          const clt_saved_state *state);
 /* Plans, checks data, memory and the checkpoint to resume from, reports what a training would report of
@@ -199,6 +199,9 @@ void clt_upload_saved(clt_loop *loop, const clt_save_result *result);
 void clt_upload_look(clt_loop *loop);
 void clt_upload_settle(clt_loop *loop);
 clt_status clt_upload_finish(clt_loop *loop, clt_status ended);
+/* trainer_nonfinite.c: the failure that ends a run after too many steps in a row that were not finite;
+ * collective. */
+clt_status clt_too_many_nonfinite(clt_loop *loop);
 /* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
  * clt_send_requests: before a step is enqueued, tells the other ranks whether this one wants to stop or to
  * save. clt_decide: decides what follows when step `step` (from 0) has been enqueued. needs: how many steps

@@ -26,12 +26,17 @@ bool clt_first_rank(const clt_run_options *o)
     return !o->comm || comm_describe(o->comm)->rank == 0;
 }
 
+/* Paths of checkpoints in the run folder must fit into 1024 bytes wherever they are kept. */
+#define LONGEST_PATH 880
 clt_status clt_check_folder(const clt_run_options *o, clt_lock **lock)
 {
     CLT_FREED char *path = NULL, *config = NULL;
     *lock = NULL;
     if (!o->out_dir || !clt_first_rank(o))
         return CLT_OK;
+    if (strlen(o->out_dir) > LONGEST_PATH)
+        CLT_FAIL(CLT_EUSAGE, "the path of the run folder has %zu bytes; it may have at most %d",
+                 strlen(o->out_dir), LONGEST_PATH);
     CLT_TRY(clt_mkdir_possible(o->out_dir));
     if (!clt_continues(o))
         return clt_rundir_check_free(o->out_dir);
@@ -48,6 +53,8 @@ int64_t clt_steps_now(const clt_run_options *o, const clt_job *job)
 const char *clt_complete(const clt_run_options *o, const clt_job *job, int64_t step,
                          const clt_saved_state *state)
 {
+    if (state->owes)
+        return NULL;
     if (step >= job->steps)
         return clt_config_int(o->config, "train.steps") > 0
                    ? "the run is complete: there is no step left; a larger train.steps makes it longer"

@@ -208,7 +208,7 @@ static clt_status train_saved(cmd_context *context, const train_args *a, const a
         return refuse_init(a->adapter ? "--adapter does" : "--init-skip does");
     CLT_TRY(check_saved_anything(a->resume));
     clt_saved_run_options options = {
-        .overrides = r->overrides, .n_overrides = r->n_overrides, .training = true};
+        .overrides = r->overrides, .n_overrides = r->n_overrides, .training = true, .newest_config = true};
     CLT_TRY(clt_saved_run_open(a->resume, &options, &saved));
     if (strcmp(clt_config_origin(saved->config, "model.init"), "override") == 0)
         return refuse_init("model.init does");

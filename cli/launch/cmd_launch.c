@@ -377,7 +377,7 @@ static clt_status open_config(launch *l)
         CLT_FAIL(CLT_EUSAGE, "cltrain launch: missing argument: usage: cltrain launch CONFIG "
                              "[section.key=value ...], or cltrain launch --resume RUN to resume a run");
     const clt_saved_run_options options = {
-        .overrides = r->overrides, .n_overrides = r->n_overrides, .training = true};
+        .overrides = r->overrides, .n_overrides = r->n_overrides, .training = true, .newest_config = true};
     CLT_TRY(clt_saved_run_open(l->train.resume, &options, &saved));
     return read_config(l, saved->config);
 }

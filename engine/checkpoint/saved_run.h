@@ -34,6 +34,9 @@ typedef struct clt_saved_run_options {
     const char *tokenizer;
     bool tensors;  /* also open and verify the weights; else checkpoint->model is NULL */
     bool training; /* the run is resumed: use the tokenizer that its config names, if it exists */
+    /* For a run folder or its checkpoints folder: the config of the run's newest session, which may have changed
+     * keys and ended before it saved; else the config with which the checkpoint was saved. */
+    bool newest_config;
 } clt_saved_run_options;
 
 /* options may be NULL: no overrides, no tensors. CLT_ECHECKPOINT: there is no checkpoint, none verifies, or

@@ -137,8 +137,7 @@ clt_status clt_config_print_markdown(clt_str *out);
  * value: the text after the word's '=', or NULL. */
 bool clt_config_hint(const char *name, const char *value, char *buffer, size_t size);
 
-/* Kinds of keys, which decide what a resumed run may change. Keys that change only where, how fast or how
- * often something is done belong to none of these kinds. */
+/* Kinds of keys, which decide what a resumed run may change. */
 enum {
     CLT_KEYS_FIXED = 1 << 0,  /* keys that change what is computed */
     CLT_KEYS_LENGTH = 1 << 1, /* the length of the training and its schedule */
@@ -146,7 +145,8 @@ enum {
     CLT_KEYS_TABLE = 1 << 3,  /* how a table of data is read, which a run keeps; these keys are fixed as
                                * well */
     CLT_KEYS_RATE = 1 << 4,   /* learning rate and weight decay, which a resumed run may change */
-    CLT_KEYS_START = 1 << 5   /* the weights that a new run starts from, which a resumed run does not read */
+    CLT_KEYS_START = 1 << 5,  /* the weights that a new run starts from, which a resumed run does not read */
+    CLT_KEYS_FREE = 1 << 6    /* where, how fast or how often something is done */
 };
 /* Keys of these kinds whose values differ between the text of a resolved config and `config`, one per line:
  * "train.seed: was 1, is 2"; "" when there is none. */

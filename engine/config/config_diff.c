@@ -18,8 +18,7 @@ static bool is_one_of(const char *path, const char *const *keys)
     return false;
 }
 
-/* The kinds of a key (CLT_KEYS_*). 0: the key may change freely in a resumed run, since it affects only where
- * and how fast the run computes and what it reports. */
+/* The kinds of a key (CLT_KEYS_*). */
 static unsigned kind_of(const char *path)
 {
     static const char *const free_keys[] = {
@@ -51,7 +50,7 @@ static unsigned kind_of(const char *path)
                                         "data.mean",
                                         "data.std",
                                         NULL};
-    return is_one_of(path, free_keys)        ? 0
+    return is_one_of(path, free_keys)        ? CLT_KEYS_FREE
            : is_one_of(path, length)         ? CLT_KEYS_LENGTH
            : is_one_of(path, rate)           ? CLT_KEYS_RATE
            : is_one_of(path, data)           ? CLT_KEYS_DATA

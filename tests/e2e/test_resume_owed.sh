@@ -44,6 +44,17 @@ expect_code 0 "$CLTRAIN" train --resume rate optimizer.learning_rate=0.02
 grep -q '"learning_rate": 0.02' rate/config.resolved.json && grep -q '"learning_rate": 0.01' rate/config.resolved.1.json && pass ||
     fail 'config.resolved.json does not have the new learning rate'
 
+# A session that ended before it saved has changed the config: the next one goes on with it. A checkpoint named
+# by its step has its own config.
+expect_code 0 "$CLTRAIN" train --resume rate optimizer.learning_rate=0.03 train.steps=9 checkpoint.final=false train.log_every=1 --max-steps 8
+[ -d rate/checkpoints/step_8 ] && fail 'the session has saved' || pass
+expect_code 0 "$CLTRAIN" train --resume rate/checkpoints/step_6 --dry-run
+expect_text 'the run is complete'
+expect_code 0 "$CLTRAIN" train --resume rate checkpoint.final=true
+expect_text 'step 9/9 .*lr 3.00e-02'
+expect_code 0 "$CLTRAIN" train --resume rate --dry-run
+expect_text 'the run is complete'
+
 # Evaluations of other samples begin the count again, so the run goes on.
 expect_code 0 "$CLTRAIN" train net.json --out early train.early_stop_delta=100 train.eval_every=1 train.early_stop_evals=2 train.steps=20
 expect_text 'early'

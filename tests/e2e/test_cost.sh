@@ -55,7 +55,7 @@ kill -9 "$process"
 wait "$process" 2>/dev/null
 last=$(grep '"update":.*}$' run/metrics.jsonl | tail -n 1) # the newest whole line
 told=$(sed -E 's/.*"cost":([0-9.e+-]+),.*/\1/' <<<"$last")
-expect_code 0 "$CLTRAIN" train net.json --out run --resume auto --max-steps 60 cost.per_hour=1800 cost.currency=USD
+expect_code 0 "$CLTRAIN" train net.json --out run --resume auto --max-steps 60 cost.per_hour=1800 cost.currency=USD "$tags"
 # The last line of the second session has its cost; the third session adds its own seconds.
 begin3=$(awk -v t="$(cost_of run start total)" -v l="$told" 'BEGIN { printf "%.9f", (t - l) / 0.5 }')
 seconds2=$(awk -v l="$told" -v s="$seconds1" 'BEGIN { printf "%.9f", (l - s) / 2 }')

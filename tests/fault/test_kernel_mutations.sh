@@ -340,7 +340,7 @@ reduce.cl :: s/found = min(found, (i0 \* r1 + i1) \* r2 + i)/found = (i0 * r1 + 
 reduce.cl :: s/grad\[c\] = LOAD(DYT, dy, c) \* factor/grad[c] = LOAD(DYT, dy, c)/ :: reduce.mean_bf16[lane] :: reduce
 reduce.cl :: s/hit |= (v == (float16)(top))/hit = (v == (float16)(top))/ :: reduce.max_all[row] :: reduce
 reduce.cl :: s/min(tile, k2 - begin)/min(tile, k2)/ :: reduce.sum_middle[flat] :: reduce
-reduce.cl :: s/o = (o0 \* k1 + o1) \* k2 + o2;/o = (o0 * k1 + o1) * k2;/ :: reduce.sum_all[group] :: reduce
+reduce.cl :: s|ulong o = group,|ulong o = group / 2,| :: reduce.sum_all[group] :: reduce
 reduce.cl :: s/sum = reduce_take(reduce_lanes(sum16), sum)/sum = reduce_lanes(sum16)/ :: reduce.sum_all[row] :: reduce
 reduce.cl :: s/x += x0 + o0 \* ks0 + o1 \* ks1 + o2 \* ks2/x += x0 + o0 * ks0 + o2 * ks2/ :: reduce.mean_bf16[row] :: reduce
 softmax.cl :: s/c = cols \/ LANES \* LANES; c < cols; c++)$/c = cols \/ LANES * LANES + 1; c < cols; c++)/ :: softmax.odd[row] :: softmax

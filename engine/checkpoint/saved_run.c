@@ -92,27 +92,15 @@ static clt_status check_overrides(const clt_saved_run *saved, const char *text,
     return CLT_OK;
 }
 
-/* Opens the config of the newest session in the run folder, which may have changed keys and ended before it
- * saved. *done stays false if the folder has none. */
-static clt_status open_newest_config(clt_saved_run *saved, const clt_saved_run_options *o, bool *done)
-{
-    CLT_FREED char *path = NULL;
-    CLT_TRY(clt_path_join(saved->folder, "config.resolved.json", &path));
-    *done = clt_file_exists(path);
-    return *done ? clt_config_load(path, o->overrides, o->n_overrides, &saved->config) : CLT_OK;
-}
-
-/* `path_named`: what the user named. A training that resumes a run folder takes the config of its newest session;
- * everything else takes the checkpoint's. */
-static clt_status open_config(clt_saved_run *saved, const char *path_named, const clt_saved_run_options *o)
+/* named: the path that the user gave: a run folder, or a checkpoint in it. */
+static clt_status open_config(clt_saved_run *saved, const char *named, const clt_saved_run_options *o)
 {
     CLT_FREED char *text = NULL, *path = NULL;
     size_t length;
-    bool done = false;
-    if (o->newest_config && saved->folder[0] && !clt_same_folder(path_named, saved->path))
-        CLT_TRY(open_newest_config(saved, o, &done));
-    if (done)
-        return CLT_OK;
+    if (o->newest_config && saved->folder[0] && !clt_same_folder(named, saved->path)) {
+        CLT_TRY(clt_path_join(saved->folder, "config.resolved.json", &path));
+        return clt_config_load(path, o->overrides, o->n_overrides, &saved->config);
+    }
     CLT_TRY(clt_checkpoint_text(saved->checkpoint, CLT_SAVED_CONFIG_FILE, &text, &length));
     if (!text) {
         CLT_TRY(config_beside(saved, &path));

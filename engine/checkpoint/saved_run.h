@@ -34,8 +34,8 @@ typedef struct clt_saved_run_options {
     const char *tokenizer;
     bool tensors;  /* also open and verify the weights; else checkpoint->model is NULL */
     bool training; /* the run is resumed: use the tokenizer that its config names, if it exists */
-    /* For a run folder or its checkpoints folder: the config of the run's newest session, which may have changed
-     * keys and ended before it saved; else the config with which the checkpoint was saved. */
+    /* If the path is a run folder or its checkpoints folder, take the config of the run's newest session,
+     * which may have changed keys and ended before it saved. Otherwise take the checkpoint's own config. */
     bool newest_config;
 } clt_saved_run_options;
 

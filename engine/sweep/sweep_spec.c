@@ -478,8 +478,9 @@ static clt_status read_trial(const reader *r, const char *text, const char *cons
                    : clt_start_parse(text, path, overrides, count, &r->start, out);
 }
 
-/* Checks the configs of all trials before any trial is trained: from the printed config, as the folder keeps it
- * and trials read it, in which every key has a value. */
+/* Checks the configs of all trials before any trial is trained: from the printed config, as the folder keeps
+ * it and trials read it, in which every key has a value. The values of "set" are given again, so that a key
+ * that has no effect beside them is refused. */
 static clt_status check_trials(const reader *r)
 {
     const clt_sweep *s = r->sweep;

@@ -18,7 +18,8 @@ cat >window.json <<'JSON'
  "train": {"steps": 120, "log_every": 20}}
 JSON
 for bad in precision.mode=fp16 'precision.loss_scale=1e-50 precision.loss_scaling=static' 'precision.loss_scale=0 precision.loss_scaling=static' \
-    precision.growth=1.00000001 precision.backoff=0.99999999999 precision.backoff=1e-60; do
+    'precision.loss_scale=1e-24 precision.loss_scaling=static' optimizer.eps=1e-46 precision.growth=1.00000001 \
+    precision.backoff=0.99999999999 precision.backoff=1e-60; do
     # shellcheck disable=SC2086 # several overrides
     expect_code 2 "$CLTRAIN" plan window.json precision.mode=f16 $bad
     expect_text "${bad%%=*}"

@@ -55,6 +55,12 @@ expect_text 'step 9/9 .*lr 3.00e-02'
 expect_code 0 "$CLTRAIN" train --resume rate --dry-run
 expect_text 'the run is complete'
 
+# A checkpoint in a folder with a longer path could not be opened again.
+long=$(printf 'd%.0s' {1..220})
+expect_code 2 "$CLTRAIN" train net.json --out "$long/$long/$long/$long"
+expect_text 'the path of the run folder has 883 bytes'
+expect_absent "$long"
+
 # Evaluations of other samples begin the count again, so the run goes on.
 expect_code 0 "$CLTRAIN" train net.json --out early train.early_stop_delta=100 train.eval_every=1 train.early_stop_evals=2 train.steps=20
 expect_text 'early'

@@ -77,9 +77,8 @@ static void emit_windows(ocl_emitter *e, const chunk *k)
 /* The samples whose image a chunk or several chunks make. */
 typedef struct samples {
     int64_t first, count;
-    ocl_tensor_ref
-        image; /* of the first one: the image itself, or a sum that is not yet rounded to its type */
-    clt_dtype type;
+    ocl_tensor_ref image; /* of the first sample; or an f32 sum that is rounded to the image later */
+    clt_dtype type;       /* of `image` */
     bool accumulate;
     int64_t written; /* planes (see plane_dim) that earlier chunks wrote */
 } samples;

@@ -41,8 +41,8 @@ static clt_status binary_infer(clt_infer *ctx)
     return clt_infer_out(ctx, dtype, &shape);
 }
 
-/* A launch takes at most four inputs, only one of which may be repeated. Further launches add to its sum, which
- * is f32 until all inputs are added. */
+/* A launch takes at most four inputs, only one of which may be repeated. Further launches add to its sum,
+ * which is f32 until all inputs are added. */
 static clt_status add_forward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
     uint64_t elements = (uint64_t)clt_call_elements(call, call->out[0]);

@@ -67,7 +67,7 @@ static clt_status norm_infer(clt_infer *ctx)
 #define MAX_BLOCKS 512    /* blocks of a sample */
 #define PART_BLOCKS 16    /* blocks of a part, for the gradients of w and b */
 #define FLAT_ROWS 8       /* rows of an item in kernels without sums, in flat style */
-#define FLAT_BLOCKS 32768 /* blocks of all samples in these kernels, if no sample needs more than one */
+#define FLAT_BLOCKS 32768 /* wanted blocks of all samples together in these kernels */
 
 typedef struct norm {
     const clt_call *call;

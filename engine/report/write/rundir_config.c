@@ -47,14 +47,15 @@ clt_status clt_resolved_config_update(const char *folder, const clt_config *conf
 {
     CLT_FREED char *path = NULL, *text = NULL;
     size_t size;
-    CLT_SCOPED(clt_str) diff = {0}, free_diff = {0}, now = {0};
+    const unsigned kept = CLT_KEYS_LENGTH | CLT_KEYS_DATA | CLT_KEYS_RATE; /* the earlier values stay */
+    CLT_SCOPED(clt_str) diff = {0}, kept_diff = {0}, now = {0};
     CLT_TRY(read_resolved(folder, &path, &text, &size));
-    CLT_TRY(clt_config_diff(text, config, CLT_KEYS_LENGTH | CLT_KEYS_DATA | CLT_KEYS_RATE, &diff));
-    CLT_TRY(clt_config_diff(text, config, CLT_KEYS_FREE, &free_diff));
-    if (!diff.length && !free_diff.length)
+    CLT_TRY(clt_config_diff(text, config, kept | CLT_KEYS_FREE, &diff));
+    if (!diff.length)
         return CLT_OK;
+    CLT_TRY(clt_config_diff(text, config, kept, &kept_diff));
     CLT_TRY(clt_config_print(config, true, &now));
-    if (diff.length)
+    if (kept_diff.length)
         CLT_TRY(keep_earlier(folder, text, size));
     return clt_own_file_write(path, now.text, now.length);
 }

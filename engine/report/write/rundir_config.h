@@ -13,9 +13,9 @@
  * config in the file. Length, schedule and paths of data are not compared: continuation.h says when they
  * may change. */
 clt_status clt_resolved_config_check(const char *folder, const clt_config *config);
-/* Writes `config` into the folder if it differs from the file. If length, schedule, learning rate, weight decay
- * or paths of data differ, the earlier file is kept as config.resolved.1.json, then .2 and so on. After a crash
- * at any moment config.resolved.json is complete. */
+/* Writes `config` into the folder if it differs from the file. If length, schedule, learning rate, weight
+ * decay or paths of data differ, the earlier file is kept as config.resolved.1.json, then .2 and so on. After
+ * a crash at any moment config.resolved.json is complete. */
 clt_status clt_resolved_config_update(const char *folder, const clt_config *config);
 
 #endif

@@ -330,8 +330,8 @@ TEST(test_steps_ahead)
     make_data(&d);
     put_data(&d);
     CLT_SCOPED(clt_config) *config = config_of(SGD, 60);
-    set(config, "schedule.horizon", "1000");
     set(config, "train.log_every", "1");
+    set(config, "schedule.horizon", "1000");
     clt_run_options options = {.config = config,
                                .caps_mask = OCL_CAPS_ALL,
                                .at_step = &a.at_step,

@@ -131,8 +131,8 @@ static bool has(const clt_plan *plan, const char *kernel, const char *define)
     return false;
 }
 
-/* A record stores the name of its family in OCL_TUNE_NAME bytes. A longer name would be cut, and the record never
- * found. */
+/* A record stores the name of its family in OCL_TUNE_NAME bytes. A longer name would be cut, and the record
+ * never found. */
 TEST(test_names)
 {
     int n;
